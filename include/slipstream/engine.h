@@ -322,7 +322,7 @@ struct LimitsOptions {
   std::string draft_model;                    // folder or config.json of a second model, for decoder draft-model
   double acceptance = -1;                     // of tested drafts; below 0: the folder's width.json
   bool measure = false;                       // run what this machine can run, and put it beside the prediction
-  int64_t scenes = 2;                         // with `measure`: held-out scenes that each decoder answers twice
+  int64_t scenes = 2;                         // with `measure`: held-out scenes that each decoder answers in every round
   int64_t light = 0;                          // answers whose blocks are searched for the fewest passes that diffusion could take
   std::string records;                        // with `light`: the set whose first records are answered; empty: held-out scenes
   std::string out;                            // folder for the tables as CSV and limits.json; empty: none

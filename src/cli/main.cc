@@ -264,10 +264,11 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   auto* merge = c->add_option("--merge", o.merge, "files that --out wrote, of shards: their table, without answering anything");
   c->add_option("--calibrate", o.options.calibrate,
                 "width.json to write: how often drafts held, how long fields were, what passes cost here (for --width measured)");
-  c->add_option("--every", o.options.every_s,
-                "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before")
-      ->check(number(0, 1.5));
-  c->add_option("--frames", o.options.frames, "with --every: frames of a scene")->check(whole(2, 16));
+  auto* every =
+      c->add_option("--every", o.options.every_s,
+                    "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before")
+          ->check(number(0, 1.5));
+  c->add_option("--frames", o.options.frames, "with --every: frames of a scene")->check(whole(2, 16))->needs(every);
   c->add_option("--temperature", o.options.temperature, "0: greedy")->check(number(0, 100));
   c->add_option("--require", o.options.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
   c->add_option("--out", o.options.out, "JSON lines, one per record");
@@ -372,8 +373,11 @@ void limits_command(CLI::App& app, Chosen& chosen) {
       ->type_name("MODEL");
   c->add_option("--machine", l.machine,
                 "h100, h100-nvl, h200, a100, thor, orin (published figures) or a JSON file (default: this machine, measured now)");
-  c->add_flag("--measure", l.measure, "run what this machine can run, and print it beside the prediction (needs weights)");
-  c->add_option("--scenes", l.scenes, "with --measure: held-out scenes that each decoder answers twice")->check(whole(1, 1000));
+  auto* measure =
+      c->add_flag("--measure", l.measure, "run what this machine can run, and print it beside the prediction (needs weights)");
+  c->add_option("--scenes", l.scenes, "with --measure: held-out scenes that each decoder answers in every round")
+      ->check(whole(1, 1000))
+      ->needs(measure);
   c->add_option("--speed-of-light", l.light,
                 "answers whose blocks are searched for the fewest passes that diffusion could take (needs weights)")
       ->check(whole(1, 1000));

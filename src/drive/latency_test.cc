@@ -36,9 +36,15 @@ TEST(Latency, CostsAreFittedToWhatAnswersTook) {
     answers.push_back({n, costs.encode, of(n.prompt_rows, costs.row), of(n.passes, costs.pass) + of(n.rows, costs.decode_row),
                        costs.plan, of(n.drafter_passes, costs.drafter_pass)});
   }
-  const Costs fitted = fitted_costs(answers);
+  const CostTable passes = *CostTable::make({1, 8, 64}, {4.25, 6, 20}, "test");
+  EXPECT_NEAR(row_in_passes(passes), 0.0625, 1e-12);
+  const Costs fitted = fitted_costs(answers, row_in_passes(passes));
   for (const Measured& m : answers) EXPECT_NEAR(fitted.raw_ms(m.counts), costs.raw_ms(m.counts), 1e-9);
   EXPECT_NEAR(fitted.pass, 4, 1e-9);
+  EXPECT_NEAR(fitted.decode_row, 0.25, 1e-9);
+  // One shape of answer tells them apart as well.
+  EXPECT_NEAR(fitted_costs(std::span(answers).first(1), 0.0625).decode_row, 0.25, 1e-9);
+  EXPECT_EQ(row_in_passes(*CostTable::make({1, 8}, {4, 4}, "test")), 0);
   EXPECT_NEAR(fitted.drafter_pass, 3, 1e-9);
 }
 

@@ -88,29 +88,37 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   return out;
 }
 
-Costs fitted_costs(std::span<const Measured> answers) {
+Costs fitted_costs(std::span<const Measured> answers, double row_in_passes) {
   Costs out;
   if (answers.empty()) return out;
-  double prompt_rows = 0, prefill = 0, drafter = 0, drafter_passes = 0, pp = 0, pr = 0, rr = 0, pt = 0, rt = 0;
+  double prompt_rows = 0, prefill = 0, drafter = 0, drafter_passes = 0, decode = 0, passes = 0;
   for (const Measured& m : answers) {
-    out.encode += m.encode_ms, out.plan += m.plan_ms, prefill += m.prefill_ms;
+    out.encode += m.encode_ms, out.plan += m.plan_ms, prefill += m.prefill_ms, decode += m.decode_ms;
     drafter += m.drafter_ms, drafter_passes += static_cast<double>(m.counts.drafter_passes);
     prompt_rows += static_cast<double>(m.counts.prompt_rows);
-    const auto p = static_cast<double>(m.counts.passes), r = static_cast<double>(m.counts.rows);
-    pp += p * p, pr += p * r, rr += r * r, pt += p * m.decode_ms, rt += r * m.decode_ms;
+    passes += static_cast<double>(m.counts.passes) + row_in_passes * static_cast<double>(m.counts.rows);
   }
   const auto n = static_cast<double>(answers.size());
   out.encode /= n, out.plan /= n;
   out.row = prompt_rows > 0 ? prefill / prompt_rows : 0;
   out.drafter_pass = drafter_passes > 0 ? drafter / drafter_passes : 0;
-  const double det = pp * rr - pr * pr;
-  if (det > 1e-6 * pp * rr) {
-    out.pass = (pt * rr - rt * pr) / det;
-    out.decode_row = (rt * pp - pt * pr) / det;
-  }
-  // Answers with the same shape do not tell passes and rows apart, and noise may turn one of them negative: then passes carry all.
-  if (out.pass <= 0 || out.decode_row < 0) out.pass = pp > 0 ? pt / pp : 0, out.decode_row = 0;
+  out.pass = passes > 0 ? decode / passes : 0;
+  out.decode_row = out.pass * row_in_passes;
   return out;
+}
+
+double row_in_passes(const CostTable& costs) {
+  // Of sum over i of ((pass + row n - t) / t)^2.
+  double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0;
+  for (size_t i = 0; i < costs.rows().size(); ++i) {
+    const double n = costs.rows()[i], t = costs.measured_ms()[i], weight = 1 / (t * t);
+    w += weight, wn += weight * n, wnn += weight * n * n, wt += weight * t, wnt += weight * n * t;
+  }
+  const double det = w * wnn - wn * wn;
+  if (!(det > 0)) return 0;
+  const double pass = (wt * wnn - wnt * wn) / det, row = (wnt * w - wt * wn) / det;
+  // A pass of one row is at least a row: where nothing but rows counts, it is that one.
+  return row > 0 ? row / std::max(pass, 1e-3 * row) : 0;
 }
 
 }  // namespace slip::drive

@@ -34,12 +34,15 @@ class ModelPlanner : public Planner {
   Counts counts_;
 };
 
-/// What a decoder's answers cost here: prefill and decoding times of `answers` are shared out by least squares over passes and rows.
+/// What a decoder's answers cost here. Answers of one shape do not tell passes and rows apart: `row_in_passes` says what a row takes in passes, and
+/// decoding times are (passes + row_in_passes * rows) times the cost of a pass. Prefill is shared out by rows.
 struct Measured {
   Counts counts;
   double encode_ms = 0, prefill_ms = 0, decode_ms = 0, plan_ms = 0;
   double drafter_ms = 0;  // of another model, a draft head or a trajectory head, prompts included; not in decode_ms
 };
-Costs fitted_costs(std::span<const Measured> answers);
+Costs fitted_costs(std::span<const Measured> answers, double row_in_passes);
+/// The slope over the intercept of a line through measured passes, by least squares of relative errors; 0 where more rows take no longer.
+double row_in_passes(const CostTable& passes);
 
 }  // namespace slip::drive

@@ -163,6 +163,14 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
     return a->at("by_decoder").at(decoder).at("measures").at("ade_5s").to_number<double>();
   };
   EXPECT_EQ(ade("scaffold-ar"), ade("scaffold-spec"));
+  EXPECT_FALSE(b->as_object().contains("missing_records"));
+  const Ran half = run({"eval", "--merge", path("a.jsonl"), "--json"});
+  ASSERT_EQ(half.code, 0) << half.err;
+  EXPECT_EQ(parse_json(half.out, "half")->at("missing_records").at("scaffold-ar"), 1);
+  EXPECT_NE(half.err.find("is a shard missing?"), std::string::npos) << half.err;
+  refused({"eval", "--model", model_, "--count", "500", "--csv", write("taken", "") + "/table.csv"}, 3, "taken");
+  refused({"eval", "--model", model_, "--count", "4", "--shard", "5/6"}, 2,
+          "--shard: expected a shard that has a record, of 4 records, got 5/6");
   refused({"eval", "--merge", path("a.jsonl"), path("a.jsonl")}, 3, "once");
   // One table is of one model, one temperature and, where that draws, one seed.
   const auto other = [&](const std::string& name, std::string_view from, std::string_view to) {

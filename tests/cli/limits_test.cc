@@ -245,6 +245,7 @@ TEST_F(Demo, LimitsRefusesWhatItCannotSay) {
   refused({"limits", "--machine", "h100", "--model", model_, "--out", write("taken", "") + "/tables"}, 3,
           "expected a folder that can be made");
   refused({"limits", "--measure"}, 2, "--measure: expected a model");
+  refused({"limits", "--model", model_, "--scenes", "3"}, 2, "--measure");
   refused({"limits", "--measure", "--machine", "h100", "--model", model_}, 2, "--measure: expected this machine");
   refused({"limits", "--model", path("nowhere")}, 3, "nowhere");
   refused({"limits", "--model", path("nowhere.json")}, 3, "nowhere.json: expected");

@@ -69,6 +69,7 @@ TEST_F(ReachCommand, OneEpisodeAsJson) {
 }
 
 TEST_F(ReachCommand, SaysWhatIsWrong) {
+  refused({"reach", "--model", target_, "--decoders", "nonsense"}, 2, "nonsense");
   refused({"reach", "--model", model_}, 4, "\"body\": \"arm\"");
   refused(reach({"--decoders", "draft-model"}), 2, "--draft-model");
   refused(reach({"--draft-model", draft_, "--decoders", "scaffold-spec"}), 2, "--draft-model");

@@ -83,6 +83,10 @@ TEST_F(Cli, NumbersArePlainAndInRange) {
   }
   refused({"simulate", "--count", "010", "--out", path("s")}, 2, "--count: expected a whole number from 1 to ");
   refused({"simulate", "--count", "2", "--out", path("s"), "--seed", "18446744073709551615"}, 2, "--seed");
+  for (const char* command : {"eval", "drive"})
+    refused({command, "--model", "m", "--count", "2", "--seed", "18446744073709551615"}, 2,
+            "--seed: expected 2 seeds up to 18446744073709551615");
+  refused({"eval", "--model", "m", "--frames", "3"}, 2, "--every");
   EXPECT_FALSE(fs::exists(path("s")));
   EXPECT_EQ(run({"simulate", "--count", "1", "--out", path("last"), "--seed", "18446744073709551615"}).code, 0);
   refused({"forward", "--model", "m", "--rows", "r", "--out", "o", "--split", "-1"}, 2,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -107,6 +108,12 @@ Status check_asked(const json::object& line, const json::object& asked, std::str
                      told(value), told(*other));
   }
   return {};
+}
+
+Status check_seeds(uint64_t first, int64_t count) {
+  const uint64_t last = std::numeric_limits<uint64_t>::max();
+  if (count < 1 || first <= last - static_cast<uint64_t>(count - 1)) return {};
+  return usage_error("--seed: expected {} seeds up to {}, got {} as the first", count, last, first);
 }
 
 Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files) {

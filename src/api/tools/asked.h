@@ -30,6 +30,9 @@ std::string choice_line(const slipstream::DecoderChoice& choice);
 /// path counts only where nothing is said of its weights.
 Status check_asked(const json::object& line, const json::object& asked, std::string_view where);
 
+/// kUsage where `count` seeds from the first on are more than there are.
+Status check_seeds(uint64_t first, int64_t count);
+
 /// kUsage where two outputs of one command are one file. Those that are empty are not asked for.
 Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files);
 

@@ -241,7 +241,7 @@ class DriveLines {
   Status status_;
 };
 
-/// One answer at the start of each scene, for every decoder.
+/// One answer at the start of each scene, for every decoder, and passes by their rows, which tell what rows take beside passes.
 Status measure_latency(const slipstream::DriveOptions& o, const std::string& folder, Planners& planners,
                        const std::vector<uint32_t>& families, const slipstream::Progress& progress,
                        const slipstream::CancelToken& cancel, json::object& report) {
@@ -249,8 +249,9 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
                           isa_choice().reason,
                           "measured by slipstream drive --measure-latency",
                           {}};
-  constexpr int kWarm = 2;
+  constexpr int kWarm = 2, kKeys = 512, kMostRows = 64;
   int64_t done = 0;
+  std::vector<std::pair<std::string, std::vector<drive::Measured>>> measured;
   const auto total = static_cast<int64_t>(planners.names().size() * families.size());
   for (const std::string& name : planners.names()) {
     std::vector<drive::Measured> answers;
@@ -272,8 +273,12 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
                          a.stages.form_ms + a.stages.plan_ms, (drafter ? n.ms.draft : 0) + a.stages.head_ms});
       if (progress) progress("measuring", ++done, total);
     }
-    file.decoders.emplace_back(name, drive::fitted_costs(answers));
+    measured.emplace_back(name, std::move(answers));
   }
+  SLIP_TRY(const CostTable passes, measure_costs(planners.engine().model().lm(),
+                                                 {.visible = kKeys, .most_rows = kMostRows, .budget_ms = 400, .cancel = cancel}));
+  for (const auto& [name, answers] : measured)
+    file.decoders.emplace_back(name, drive::fitted_costs(answers, drive::row_in_passes(passes)));
   report["latency"] = o.measure_latency;
   return drive::write_latency(file, o.measure_latency);
 }
@@ -364,6 +369,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
                            {"--video", o.video},
                            {"--picture", o.picture},
                            {"--measure-latency", o.measure_latency}}));
+  SLIP_TRY_(check_seeds(o.first_seed, o.count));
   if (folder.empty()) SLIP_TRY_(check_without_model(how, o));
   Planners planners;
   const bool late = !o.latency.empty() || !o.delays_ms.empty();

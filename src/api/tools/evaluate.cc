@@ -41,6 +41,7 @@ class Records {
     if (o.records.empty()) {
       out.first_seed_ = o.first_seed ? o.first_seed : kFirstHeldOutScene;
       out.size_ = o.count > 0 ? o.count : 500;
+      SLIP_TRY_(check_seeds(out.first_seed_, out.size_));
       return out;
     }
     SLIP_TRY(out.set_, sim::RecordSet::open(o.records));
@@ -285,8 +286,9 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o, AskedOfAll asked)
   if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out) : files.lines.open(o.out));
   // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
   std::error_code ec;
-  if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
-    SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));
+  for (const std::string* later : {&o.calibrate, &o.csv}) {
+    if (later->empty() || std::filesystem::is_fifo(*later, ec)) continue;
+    SLIP_TRY(const AtomicFile trial, AtomicFile::create(*later));
   }
   return files;
 }
@@ -386,10 +388,35 @@ int slots_of(const slipstream::EvaluateOptions& o, const slipstream::DecoderChoi
   return std::min(kMostSlots, most + (o.rollouts - 1) * kAnswer);
 }
 
+/// The records of a decoder's lines, by their number in a set, or by their seed.
+class Seen {
+ public:
+  void see(const LineKey& key) {
+    const auto& [decoder, seed, frame, record] = key;
+    of_set_ |= record >= 0;
+    numbers_.insert(record >= 0 ? static_cast<uint64_t>(record) : seed);
+  }
+  /// How many between the first and the last are not there, and the first of these. A set begins with number 0; where simulated ones began nobody says.
+  std::pair<uint64_t, uint64_t> missing() const {
+    uint64_t next = of_set_ || numbers_.empty() ? 0 : *numbers_.begin(), first = 0, count = 0;
+    for (const uint64_t n : numbers_) {
+      if (n > next && count == 0) first = next;
+      count += n - next;
+      next = n + 1;
+    }
+    return {count, first};
+  }
+
+ private:
+  std::set<uint64_t> numbers_;
+  bool of_set_ = false;
+};
+
 Result<slipstream::Report> merge(const std::vector<std::string>& files, const std::string& csv) {
   if (files.empty()) return usage_error("eval: --merge: expected files of lines, got none");
   Evaluations all;
   std::set<LineKey> seen;
+  std::map<std::string, Seen> numbers;  // by decoder
   json::object common;
   std::map<std::string, json::object> asked_of;  // by decoder, as its first line says
   for (const std::string& file : files) {
@@ -406,6 +433,7 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
       }
       if (!seen.insert(key_of(m, o)).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
+      numbers[m.decoder].see(key_of(m, o));
       auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
       if (at == all.end()) at = all.insert(at, {m.decoder, {}});
       at->second.add(m);
@@ -414,7 +442,19 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
     if (const auto whole = whole_lines(text, take); !whole) return whole.error();
   }
   if (!csv.empty()) SLIP_TRY_(write_file(csv, comparison_csv(all)));
-  slipstream::Report out = comparison(all, {{"files", files.size()}});
+  json::object missing_records;
+  std::string remarks;
+  for (const auto& [decoder, of] : numbers) {
+    const auto [missing, first] = of.missing();
+    if (missing == 0) continue;
+    missing_records[decoder] = missing;
+    remarks += fmt::format("{}: no line for {} of the records up to the last, the first of them is {}: is a shard missing?\n",
+                           decoder, missing, first);
+  }
+  json::object result = {{"files", files.size()}};
+  if (!missing_records.empty()) result["missing_records"] = std::move(missing_records);
+  slipstream::Report out = comparison(all, std::move(result));
+  out.remarks = std::move(remarks);
   if (all.size() == 1) out.text = evaluation_table(all.front().second) + "\n" + out.text;
   return out;
 }
@@ -436,6 +476,9 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
   }
   SLIP_TRY(Files files, open_files(o, std::move(asked)));
   SLIP_TRY(const Records records, Records::open(o));
+  if (o.shard >= records.size())
+    return usage_error("eval: --shard: expected a shard that has a record, of {} records, got {}/{}", records.size(), o.shard,
+                       o.shards);
   const EngineOptions options{.dtype = how.dtype,
                               .threads = how.threads,
                               .slots = how.slots > 0 ? how.slots : slots_of(o, decoder, folder),

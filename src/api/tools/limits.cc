@@ -13,7 +13,6 @@
 #include "api/tools/light.h"
 #include "api/tools/limits/decoders.h"
 #include "api/tools/limits/figures.h"
-#include "api/tools/limits/kernel_rates.h"
 #include "api/tools/limits/measure.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
@@ -62,22 +61,6 @@ Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c, const
   return CostTable::make(std::move(rows), std::move(ms), "limits");
 }
 
-namespace {
-
-/// Of the decoder behind the prompt whose rows are known by now, and of its towers.
-Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Machine& to) {
-  SLIP_TRY(to.kernels, measured_kernels(c, w.keys(), pool, w.cancel));
-  to.tower_kernels.clear();
-  if (c.pictures.count == 0) return {};
-  for (const TowerShape& tower : c.towers) {
-    SLIP_TRY(KernelRates rates, measured_kernels(tower, c.type, c.pictures.grid, pool, w.cancel));
-    to.tower_kernels.push_back(std::move(rates));
-  }
-  return {};
-}
-
-}  // namespace
-
 void note_foreign_rates(LimitsWork& w, const LimitsCase& c) {
   const KernelRates& k = w.machine.kernels;
   if (k.empty() || w.pool()) return;
@@ -106,7 +89,7 @@ Result<Machine> machine_for(LimitsWork& w, const LimitsCase& c) {
 
 namespace {
 
-constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128}, kMostMeasuredRows = 128;
+constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
 
 Status predict_passes(LimitsWork& w, const CostTable* measured) {
   const auto pass = [&](int64_t n) { return plain_pass(w.model.shape, w.machine, w.pass_of(w.model, n, w.keys(), n)); };
@@ -158,7 +141,7 @@ Status predict_stages(LimitsWork& w, AnswerStages& stages, std::vector<Table>& o
   return {};
 }
 
-Status stage_lines(LimitsWork& w, const AnswerStages& stages) {
+Status stage_lines(LimitsWork& w, const AnswerStages& stages, std::optional<double> tower) {
   Table t{.name = "stages",
           .title = "Stages before decoding:",
           .columns = {"stage", "rows", "predicted_ms", "measured_ms", std::string(kPredictedOverMeasured)},
@@ -167,10 +150,6 @@ Status stage_lines(LimitsWork& w, const AnswerStages& stages) {
     t.rows.push_back({json::string(stage), rows, ms, measured ? json::value(*measured) : json::value(nullptr),
                       measured ? json::value(ms / *measured) : json::value(nullptr)});
   };
-  std::optional<double> tower;
-  if (!w.scenes.empty()) {
-    SLIP_TRY(tower, measure_tower(w));
-  }
   if (stages.tower_ms > 0) add("vision tower", w.model.pictures.count * w.model.pictures.rows, stages.tower_ms, tower);
   add("prompt", w.model.prompt_rows + w.scaffold_rows, stages.prompt_ms, stages.measured_prompt_ms);
   w.tables.push_back(std::move(t));
@@ -178,12 +157,12 @@ Status stage_lines(LimitsWork& w, const AnswerStages& stages) {
 }
 
 /// How far off predictions were, of a table that ends with their ratios to measurements.
-std::optional<double> median_error(const Table& t) {
-  if (t.columns.back() != kPredictedOverMeasured) return std::nullopt;
+std::vector<double> errors_of(const Table& t) {
   std::vector<double> errors;
+  if (t.columns.back() != kPredictedOverMeasured) return errors;
   for (const json::array& row : t.rows)
     if (!row.back().is_null()) errors.push_back(std::abs(row.back().to_number<double>() - 1));
-  return errors.empty() ? std::nullopt : std::optional(median(errors));
+  return errors;
 }
 
 /// Can it be written? Minutes may lie between this and its writing.
@@ -237,30 +216,19 @@ Status load_engine_for_runs(LimitsWork& w) {
   return {};
 }
 
-Result<std::optional<CostTable>> measured_passes(LimitsWork& w, std::string& text) {
-  if (!w.options.measure) return std::optional<CostTable>();
-  w.tell("measuring", 0, 0);
-  SLIP_TRY(w.scenes, limits_scenes(w, w.options.scenes, {}));
-  SLIP_TRY(const Prompt prompt, w.engine->prompt(w.scenes.front()));
-  if (w.scenes.front().images.empty()) w.model.pictures.count = 0;  // questions in text alone use no tower
-  w.model.prompt_rows = static_cast<int32_t>(prompt.inputs.size());
-  w.model.prompt_words = "of the first scene";
-  SLIP_TRY_(measure_kernels(w, w.model, *w.pool(), w.machine));
-  const CostSettings settings{.visible = w.keys(), .most_rows = kMostMeasuredRows, .budget_ms = 600, .cancel = w.cancel};
-  SLIP_TRY(CostTable measured, measure_costs(w.engine->model().lm(), settings));
-  SLIP_TRY(const PassTime one, plain_pass(w.model.shape, w.machine, w.pass_of(w.model, 1, w.keys(), 1)));
-  w.machine.pass_us = std::max(0.0, std::round((measured.ms(1) - one.total_ms) * 1e6) / 1e3);  // whole nanoseconds
-  text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n", w.machine.pass_us);
-  return std::optional(std::move(measured));
-}
-
 Status model_tables(LimitsWork& w, json::object& head, std::string& text) {
-  SLIP_TRY(const std::optional<CostTable> measured, measured_passes(w, text));
-  SLIP_TRY_(predict_passes(w, measured ? &*measured : nullptr));
+  std::optional<Measured> measured;
+  if (w.options.measure) {
+    SLIP_TRY(measured, measure_here(w));
+    text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n  measured: the least of {} rounds\n", w.machine.pass_us,
+                        measured->rounds);
+    head["rounds"] = measured->rounds;
+  }
+  SLIP_TRY_(predict_passes(w, measured ? &measured->passes : nullptr));
   AnswerStages stages;
   SLIP_TRY_(predict_stages(w, stages, w.tables));
   SLIP_TRY(const std::string profile, predict_decoders(w, measured ? &*measured : nullptr, stages));
-  SLIP_TRY_(stage_lines(w, stages));
+  SLIP_TRY_(stage_lines(w, stages, measured ? measured->tower_ms : std::nullopt));
   if (w.options.light > 0) {
     SLIP_TRY(std::vector<Request> requests, limits_scenes(w, w.options.light, w.options.records));
     SLIP_TRY(Table light, speed_of_light_table(*w.engine, std::move(requests),
@@ -302,13 +270,19 @@ Status draw_figures(const LimitsWork& w, const std::string& model) {
 }
 
 Result<slipstream::Report> finish(const LimitsWork& w, json::object head, std::string text) {
+  std::vector<double> all;
+  const auto tell = [&](const std::string& key, std::string_view of, const std::vector<double>& errors) {
+    if (errors.empty()) return;
+    head[key] = median(errors);
+    text += fmt::format("  median of |predicted / measured - 1|{}: {:.2f}\n", of, median(errors));
+  };
   for (const Table& t : w.tables) {
     head[t.name] = t.to_json();
     text += "\n" + t.to_text();
-    if (const auto error = median_error(t)) {
-      head[t.name + "_median_error"] = *error;
-      text += fmt::format("  median of |predicted / measured - 1|: {:.2f}\n", *error);
-    }
+    const std::vector<double> errors = errors_of(t);
+    all.insert(all.end(), errors.begin(), errors.end());
+    tell(t.name + "_median_error", "", errors);
+    if (t.name == "stages") tell("median_error", " of all lines", all);
   }
   if (!w.options.out.empty()) {
     for (const Table& t : w.tables) SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / (t.name + ".csv"), t.to_csv()));

@@ -61,13 +61,13 @@ Status check_options(const std::string& folder, const slipstream::ReachOptions& 
     if (!file->empty() && !std::filesystem::is_fifo(*file, ec)) SLIP_TRY_(AtomicFile::create(*file));
   const std::vector<std::string> decoders = decoders_of(o);
   const bool second = std::find(decoders.begin(), decoders.end(), "draft-model") != decoders.end();
-  if (second != !o.draft_model.empty())
-    return usage_error("--draft-model: expected it with decoder draft-model, got {}", second ? "none" : "it without");
   for (const std::string& d : decoders) {
-    SLIP_TRY_(check_words(choice_of(o, d, 0, 0)));
+    if (d != "draft-model" || !o.draft_model.empty()) SLIP_TRY_(check_words(choice_of(o, d, 0, 0)));
     if (d == "auto") return usage_error("--decoders: expected decoders whose passes are the same ones in every run, got auto");
     if (std::count(decoders.begin(), decoders.end(), d) > 1) return usage_error("--decoders: expected each once, got {} twice", d);
   }
+  if (second != !o.draft_model.empty())
+    return usage_error("--draft-model: expected it with decoder draft-model, got {}", second ? "none" : "it without");
   return {};
 }
 

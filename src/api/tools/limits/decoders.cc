@@ -4,103 +4,15 @@
 
 #include <algorithm>
 
-#include "api/tools/limits/measure.h"
+#include "api/tools/limits/acceptance.h"
 #include "decode/types/presets.h"
-#include "engine/resources.h"
-#include "forecast/automatic.h"
 #include "limits/speculation_algebra.h"
 
 namespace slip::api {
 
 namespace {
 
-/// Where nothing was calibrated: of a form's drafts half hold, of free text's a third, as `auto` assumes (engine/automatic.cc).
-constexpr double kFormOdds = 0.5, kTextOdds = 1.0 / 3;
 constexpr int32_t kGamma = 4;  // of preset draft-model
-
-/// Survival that says one share of every draft.
-DraftLengthModel with_odds(double kept, CostTable pass, const Form* form) {
-  constexpr int64_t kMany = 10'000'000;
-  DraftLengthModel m = DraftLengthModel::uninformed(std::move(pass), form);
-  m.survival = Survival(m.survival.fields());  // nothing else is known: every cell leans on these
-  for (int32_t top = 0; top < Survival::kTop; ++top)
-    m.survival.add({.top = top}, {static_cast<int64_t>(std::lround(kept * kMany)), kMany});
-  m.survival.fit();
-  return m;
-}
-
-/// How drafts of the model itself, of its adapter and of its head hold.
-struct Profile {
-  DraftLengthModel own;
-  std::optional<DraftLengthModel> adapter, head;
-  bool head_calibrated = true;
-  bool guessed = true;      // how the model's own drafts hold: neither calibrated nor asked for
-  double odds = kFormOdds;  // where one number stands for all
-  std::string words;
-};
-
-Result<Profile> profile_of(const LimitsWork& w, const CostTable& pass, const CostTable* rounds) {
-  const Form* form = w.model.plain_form();
-  const double asked = w.options.acceptance;
-  Profile p;
-  p.guessed = asked < 0;
-  p.odds = asked >= 0 ? asked : form ? kFormOdds : kTextOdds;
-  p.words = asked >= 0 ? fmt::format("{:.3g} of tested drafts hold", asked)
-                       : fmt::format("{:.3g} of tested drafts hold, a guess: nothing was calibrated (eval --calibrate)", p.odds);
-  p.own = with_odds(p.odds, pass, form);
-  const auto stored = [&](const std::filesystem::path& folder) -> std::optional<DraftLengthModel> {
-    auto found = w.model.lone ? Result<std::optional<DraftLengthModel>>(std::optional<DraftLengthModel>())
-                              : calibration_in(calibration_file(folder, form), form);
-    if (!found) p.words += "; " + found.error().message;
-    if (!found || !*found) return std::nullopt;
-    (**found).pass = pass;
-    return std::move(*found);
-  };
-  if (auto own = stored(w.model.folder)) {
-    if (asked < 0) {
-      p.guessed = false;
-      p.own = std::move(*own);
-      p.words = "the folder's " + calibration_file(w.model.folder, form).filename().string();
-    } else {
-      p.own.lengths = own->lengths;
-    }
-  }
-  if (!w.model.adapter.empty()) {
-    if (asked < 0) p.adapter = stored(w.model.adapter);
-    if (asked >= 0) {
-      p.adapter = p.own;
-      p.adapter->drafter = "diffusion:lora";  // no surer than what was asked for
-    }
-  }
-  if (!w.model.head || !rounds) return p;
-  if (asked < 0) p.head = stored(w.model.head->folder);
-  p.head_calibrated = asked >= 0 || p.head.has_value();
-  if (!p.head) {
-    p.head = with_odds(p.odds, pass, form);
-    p.head->lengths = p.own.lengths;
-  }
-  p.head->draft = *rounds;
-  p.head->most_drafts = std::min(p.head->most_drafts, std::max(1, w.model.head->block - 1));
-  return p;
-}
-
-// ---- what is forecast
-
-Candidate candidate_of(std::string_view name, Method method) {
-  return {.method = std::move(method), .name = std::string(name), .expected = {}};
-}
-
-/// The exact ones that `auto` chooses among, then every preset that is not there yet.
-std::vector<Candidate> candidates_of(const LimitsWork& w, const OwnHead* head) {
-  const bool form = w.model.form.has_value();
-  std::vector<Candidate> all = exact_candidates(w.model.info, form, w.model.task.visibility, false, head);
-  if (form) all.insert(all.begin(), candidate_of("ar", *method_of("ar")));
-  for (const Preset& p : kPresets) {
-    const auto known = [&](const Candidate& c) { return c.name == p.name; };
-    if (std::ranges::none_of(all, known)) all.push_back(candidate_of(p.name, *method_of(p.name)));
-  }
-  return all;
-}
 
 Result<CostTable> head_costs(const LimitsWork& w) {
   std::vector<int32_t> rows;
@@ -120,34 +32,6 @@ Result<double> head_prompt_ms(const LimitsWork& w) {
   const int64_t rows = std::max<int64_t>(1, w.model.prompt_rows - pictures);
   SLIP_TRY(const PassTime t, draft_head_context(h.shape, w.machine, w.pass_of(w.model, rows, 0, 1)));
   return t.total_ms;
-}
-
-/// Forecasts at some prices of passes.
-struct Prices {
-  Profile profile;
-  ForecastSettings settings;
-  double head_prompt_ms = 0;
-};
-
-/// Points into itself: filled in place.
-Status fill_prices(const LimitsWork& w, const CostTable& pass, const CostTable* rounds, double head_prompt, int32_t text_tokens,
-                   Prices& to) {
-  SLIP_TRY(to.profile, profile_of(w, pass, rounds));
-  to.head_prompt_ms = head_prompt;
-  to.settings = {.info = w.model.info,
-                 .form = w.model.plain_form(),
-                 .options = {.visibility = w.model.task.visibility},
-                 .prompt_rows = w.model.prompt_rows,
-                 .text_tokens = text_tokens,
-                 .model = &to.profile.own,
-                 .adapter = to.profile.adapter ? &*to.profile.adapter : nullptr,
-                 .cancel = w.cancel};
-  if (!to.profile.head) return {};
-  to.settings.head = OwnHead{.folder = w.model.head->folder,
-                             .block = w.model.head->block,
-                             .model = &*to.profile.head,
-                             .calibrated = to.profile.head_calibrated};
-  return {};
 }
 
 struct Predicted {
@@ -244,35 +128,26 @@ void add_prediction(const Candidate& c, const Predicted& p, const AnswerStages& 
 void add_measurement(const MeasuredDecoder& m, const Predicted& at_costs, bool same_keys, DecoderTables& t) {
   json::array& row = t.decoders.rows.back();
   row[6] = at_costs.decode_ms;
-  row[7] = m.forwards;
-  row[8] = m.ms;
-  if (same_keys && at_costs.decode_ms > 0) row[9] = ratio(at_costs.decode_ms, m.ms);
-}
-
-/// Why a decoder is not run over the stand-in; empty: it is.
-std::string refusal_of(const Candidate& c, const LimitsWork& w, bool head) {
-  if (std::holds_alternative<DFlashSpec>(c.method.drafter) && !head)
-    return "expected a draft head in the model's folder (dflash), got none";
-  if (c.method.schedule == Schedule::kFields && w.model.form && w.model.task.visibility != Visibility::kGraph)
-    return "expected a model that was trained for graph visibility, got one of chain visibility";
-  return "";
+  row[7] = m.forwards();
+  row[8] = m.ms();
+  if (same_keys && at_costs.decode_ms > 0) row[9] = ratio(at_costs.decode_ms, m.ms());
 }
 
 bool counted_alone(const Method& m) { return std::holds_alternative<ConfidenceSpec>(m.verifier); }
 
 /// Passes and rows as counted, those of the prompt's pass left out, at some prices.
 Predicted priced(const MeasuredDecoder& m, int32_t first_rows, const Prices& prices) {
-  const double rows = std::max(1.0, m.rows - first_rows);
-  return {.passes = m.forwards,
+  const double rows = std::max(1.0, m.rows() - first_rows);
+  return {.passes = m.forwards(),
           .rows = rows,
-          .decode_ms = m.tokens < kOneToken ? 0 : shared_ms(m.forwards - 1, rows, prices.settings.model->pass),
+          .decode_ms = m.tokens() < kOneToken ? 0 : shared_ms(m.forwards() - 1, rows, prices.settings.model->pass),
           .drafter_ms = 0,
-          .tokens = m.tokens};
+          .tokens = m.tokens()};
 }
 
 class Predicting {
  public:
-  Predicting(LimitsWork& w, const CostTable* measured, AnswerStages& stages) : w_(w), measured_(measured), stages_(stages) {}
+  Predicting(LimitsWork& w, const Measured* measured, AnswerStages& stages) : w_(w), measured_(measured), stages_(stages) {}
 
   Result<std::string> run() {
     SLIP_TRY_(prepare());
@@ -292,28 +167,19 @@ class Predicting {
  private:
   Status prepare() {
     SLIP_TRY(const CostTable pass, roofline_costs(w_, w_.model, w_.machine));
-    std::optional<CostTable> rounds, rounds_here;
+    std::optional<CostTable> rounds;
     double head_prompt = 0;
     if (w_.model.head) {
       SLIP_TRY(rounds, head_costs(w_));
       SLIP_TRY(head_prompt, head_prompt_ms(w_));
     }
-    int32_t tokens = w_.options.answer_tokens;
-    if (measured_ && !w_.model.form) {
-      SLIP_TRY(tokens, measured_text_tokens(w_));
-    }
+    const int32_t tokens = measured_ ? measured_->text_tokens : w_.options.answer_tokens;
     SLIP_TRY_(fill_prices(w_, pass, rounds ? &*rounds : nullptr, head_prompt, tokens, predicted_));
     SLIP_TRY(second_, second_model(w_));
     if (!measured_) return {};
-    if (w_.model.head) {
-      SLIP_TRY(rounds_here, measure_head(w_));
-    }
+    const std::optional<CostTable>& rounds_here = measured_->head_rounds;
     here_.emplace();
-    SLIP_TRY_(fill_prices(w_, *measured_, rounds_here ? &*rounds_here : nullptr, head_prompt, tokens, *here_));
-    if (second_) {
-      SLIP_TRY(steps_here_, measure_draft_model(w_));
-    }
-    return {};
+    return fill_prices(w_, measured_->passes, rounds_here ? &*rounds_here : nullptr, head_prompt, tokens, *here_);
   }
 
   void leave_out(const Candidate& c, std::string reason) {
@@ -337,8 +203,7 @@ class Predicting {
     add_prediction(c, *x, stages_, tables_);
     if (!here_) return {};
     SLIP_TRY(const Predicted y, predict(c.method, *here_));
-    SLIP_TRY(const MeasuredDecoder m, measured(c));
-    add_measurement(m, y, same_keys(), tables_);
+    if (const MeasuredDecoder* m = measured(c)) add_measurement(*m, y, same_keys(), tables_);
     return {};
   }
 
@@ -347,14 +212,12 @@ class Predicting {
     return predicted_.profile.guessed && m.drafts() && !std::holds_alternative<DFlashSpec>(m.drafter);
   }
 
-  Result<MeasuredDecoder> measured(const Candidate& c) {
-    Method method = c.method;
-    if (auto* d = std::get_if<DFlashSpec>(&method.drafter)) d->name = w_.model.head->folder;
-    if (auto* d = std::get_if<ModelSpec>(&method.drafter)) d->name = w_.options.draft_model;
-    const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
-    SLIP_TRY(const MeasuredDecoder m, measure_decoder(w_, method, by_head ? *here_->profile.head : here_->profile.own));
-    if (!stages_.measured_prompt_ms && !method.drafts()) stages_.measured_prompt_ms = m.prompt_ms;
-    return m;
+  /// Null where it could not run.
+  const MeasuredDecoder* measured(const Candidate& c) {
+    const auto at = measured_->decoders.find(c.name);
+    if (at == measured_->decoders.end()) return nullptr;
+    if (!stages_.measured_prompt_ms && !c.method.drafts()) stages_.measured_prompt_ms = at->second.prompt_ms();
+    return &at->second;
   }
 
   Status counted(const Candidate& c) {
@@ -362,10 +225,14 @@ class Predicting {
       leave_out(c, "lossy: its passes hang on confidences that no calibration holds; --measure counts them");
       return {};
     }
-    SLIP_TRY(const MeasuredDecoder m, measured(c));
+    const MeasuredDecoder* const m = measured(c);
+    if (!m) {
+      leave_out(c, "expected a model that can run it, got one that cannot");
+      return {};
+    }
     const int32_t first_rows = w_.model.prompt_rows + w_.scaffold_rows;
-    add_prediction(c, priced(m, first_rows, predicted_), stages_, tables_);
-    add_measurement(m, priced(m, first_rows, *here_), same_keys(), tables_);
+    add_prediction(c, priced(*m, first_rows, predicted_), stages_, tables_);
+    add_measurement(*m, priced(*m, first_rows, *here_), same_keys(), tables_);
     return {};
   }
 
@@ -376,19 +243,20 @@ class Predicting {
     }
     add_prediction(c, predict_second(predicted_, second_->steps, second_->before_ms, tables_.first_tokens), stages_, tables_);
     if (!here_) return {};
-    SLIP_TRY(const MeasuredDecoder m, measured(c));
-    add_measurement(m, predict_second(*here_, *steps_here_, second_->before_ms, tables_.first_tokens), same_keys(), tables_);
+    const MeasuredDecoder* const m = measured(c);
+    if (m && measured_->draft_steps)
+      add_measurement(*m, predict_second(*here_, *measured_->draft_steps, second_->before_ms, tables_.first_tokens), same_keys(),
+                      tables_);
     return {};
   }
   bool same_keys() const { return w_.options.keys == 0; }
 
   LimitsWork& w_;
-  const CostTable* measured_;
+  const Measured* measured_;
   AnswerStages& stages_;
   Prices predicted_;
   std::optional<Prices> here_;
   std::optional<SecondModel> second_;
-  std::optional<CostTable> steps_here_;
   DecoderTables tables_;
 };
 
@@ -406,7 +274,7 @@ Result<int32_t> scaffold_rows_of(const LimitsWork& w) {
   return std::max(0, static_cast<int32_t>(std::lround(x.first_rows)) - w.model.prompt_rows);
 }
 
-Result<std::string> predict_decoders(LimitsWork& w, const CostTable* measured, AnswerStages& stages) {
+Result<std::string> predict_decoders(LimitsWork& w, const Measured* measured, AnswerStages& stages) {
   return Predicting(w, measured, stages).run();
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "api/tools/limits/work.h"
+#include "api/tools/limits/measure.h"
 
 namespace slip::api {
 
@@ -21,8 +21,8 @@ Result<int32_t> scaffold_rows_of(const LimitsWork& w);
 /// Exact decoders run over a stand-in for the model (forecast/forecast.h). draft-model is the closed form for an answer of n tokens,
 ///   rounds(n - 1, alpha, 4) pass(5) + steps(n - 1, alpha, 4) step        [limits/speculation_algebra.h: finite_run],
 /// since no calibration says how a second model's drafts hold. Lossy presets commit by confidences that no calibration holds either, and of a
-/// model without a calibration nobody knows how its own drafts hold: where answers are run here, their passes are counted and priced. What is not forecast stands in "left_out" with the reason. `measured`: passes of
-/// this machine; null where nothing is run. Returns where acceptance comes from.
-Result<std::string> predict_decoders(LimitsWork& w, const CostTable* measured, AnswerStages& stages);
+/// model without a calibration nobody knows how its own drafts hold: where answers are run here, their passes are counted and priced. What is not forecast stands in "left_out" with the reason. `measured`: what was run
+/// on this machine; null where nothing is. Returns where acceptance comes from.
+Result<std::string> predict_decoders(LimitsWork& w, const Measured* measured, AnswerStages& stages);
 
 }  // namespace slip::api

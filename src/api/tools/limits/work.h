@@ -15,6 +15,7 @@
 
 namespace slip::api {
 
+inline constexpr int32_t kMostMeasuredRows = 128;
 inline constexpr std::string_view kPredictedOverMeasured = "predicted_over_measured";
 
 struct LimitsWork {
