@@ -4,7 +4,9 @@
 #include "decode/pass/choice.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -22,8 +24,96 @@ double largest(std::span<const float> logits_V, const Allowed& allowed) {
   return top;
 }
 
+/// Four numbers at a time, in the registers that every processor of its kind has.
+using Four = float __attribute__((vector_size(16)));
+constexpr size_t kFour = 4;
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+Four four(float x) { return Four{} + x; }
+Four load_four(const float* from) {
+  Four out;
+  std::memcpy(&out, from, sizeof(out));
+  return out;
+}
+
+/// The largest number; -inf where there is none.
+float largest_of_all(std::span<const float> x_N) {
+  Four most = four(kNone);
+  size_t i = 0;
+  for (; i + kFour <= x_N.size(); i += kFour) {
+    const Four x = load_four(&x_N[i]);
+    most = x > most ? x : most;  // false for what is no number
+  }
+  float out = kNone;
+  for (size_t k = 0; k < kFour; ++k) out = most[k] > out ? most[k] : out;
+  for (; i < x_N.size(); ++i) out = x_N[i] > out ? x_N[i] : out;
+  return out;
+}
+
+/// e to the x for x <= 0, to 2e-7; below -87, and of what is no number, 2e-38.
+Four exp_of(Four x) {
+  using Ints = int32_t __attribute__((vector_size(16)));
+  constexpr float kLog2E = 1.44269504F, kLn2 = 0.693359375F, kLn2Rest = -2.12194440e-4F, kRound = 12582912;  // 1.5 x 2^23
+  x = x > -87.0F ? x : four(-87.0F);
+  const Four n = (x * kLog2E + kRound) - kRound, f = (x - n * kLn2) - n * kLn2Rest;
+  const Four p = 1 + f * (1 + f * (0.5F + f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f * (1.0F / 720))))));
+  const Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
+  Four scale;
+  std::memcpy(&scale, &power, sizeof(scale));
+  return p * scale;
+}
+
+/// Numbers of which some may be missing (-inf), a whole number of fours: the two largest's shares of the sum of all e to the x.
+TopTwo top_two_of(std::span<const float> x_N) {
+  const float top = largest_of_all(x_N);
+  if (!std::isfinite(top)) return {};
+  Four most = four(kNone), next = most, sum = {};
+  for (size_t i = 0; i < x_N.size(); i += kFour) {
+    const Four x = load_four(&x_N[i]), lower = x > most ? most : x;
+    next = lower > next ? lower : next;
+    most = x > most ? x : most;
+    sum += exp_of(x - top);
+  }
+  double all = 0;
+  float second = kNone;
+  bool taken = false;  // one of those that are as large as the largest
+  for (size_t k = 0; k < kFour; ++k) {
+    all += sum[k];
+    const bool leads = !taken && most[k] == top;
+    taken |= leads;
+    second = std::max(second, leads ? next[k] : most[k]);
+  }
+  return {1 / all, std::exp(static_cast<double>(second) - top) / all};
+}
+
+/// All ids that are allowed stand in a line, the others are missing; false where a list says it sooner.
+bool lay_out(std::span<const float> logits_V, const Allowed& allowed, std::vector<float>& line) {
+  const bool bits = !allowed.bits.empty();
+  if (!bits && !allowed.any) return false;
+  const size_t vocab = logits_V.size();
+  line.resize((vocab + kFour - 1) / kFour * kFour);
+  std::copy(logits_V.begin(), logits_V.end(), line.begin());
+  std::fill(line.begin() + static_cast<ptrdiff_t>(vocab), line.end(), kNone);
+  const auto leave_out = [&](int64_t id) {
+    if (id < static_cast<int64_t>(vocab)) line[static_cast<size_t>(id)] = kNone;
+  };
+  if (!bits) {
+    for (const TokenId id : allowed.denied)
+      if (!std::ranges::binary_search(allowed.listed, id)) leave_out(id.value);
+    return true;
+  }
+  const auto words = static_cast<int64_t>((vocab + 63) / 64);
+  for (int64_t w = 0; w < words; ++w) {
+    const uint64_t has = w < static_cast<int64_t>(allowed.bits.size()) ? allowed.bits[static_cast<size_t>(w)] : 0;
+    for (uint64_t x = ~has; x != 0; x &= x - 1) leave_out(w * 64 + std::countr_zero(x));
+  }
+  return true;
+}
+
 /// Of every id: the largest logit's, the lowest id on ties; none where no logit is a number.
 std::optional<TokenId> likeliest(std::span<const float> logits_V) {
+  if (const float most = largest_of_all(logits_V); most > kNone)
+    return TokenId{static_cast<int32_t>(std::find(logits_V.begin(), logits_V.end(), most) - logits_V.begin())};
   std::optional<TokenId> best;
   float top = 0;
   for (size_t i = 0; i < logits_V.size(); ++i) {
@@ -106,6 +196,8 @@ bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
 }
 
 TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed) {
+  thread_local std::vector<float> line;
+  if (lay_out(logits_V, allowed, line)) return top_two_of(line);
   const double top = largest(logits_V, allowed);
   double sum = 0, first = 0, second = 0;
   for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {

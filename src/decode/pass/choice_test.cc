@@ -15,6 +15,51 @@ namespace {
 
 using namespace test;  // NOLINT: the trials' own header
 
+/// Many ids go four at a time in single precision: against the definition in double, with ties, infinities, and what is no number.
+TEST(TopTwo, AndTheGreedyChoiceAreThoseOfTheirDefinitions) {
+  PhiloxStream r(11, 2);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::vector<float> logits(1 + r.below(150));
+    for (float& x : logits) {
+      x = static_cast<float>((r.uniform() - 0.5) * (r.chance(0.1) ? 400 : 20));
+      if (r.chance(0.02)) x = r.chance(0.5) ? -inf : std::nanf("");
+      if (r.chance(0.1)) x = 3;
+    }
+    if (r.chance(0.02)) logits[r.below(static_cast<uint32_t>(logits.size()))] = inf;
+    const bool by_bits = r.chance(0.5);
+    std::vector<TokenId> denied, listed;
+    std::vector<uint64_t> bits((logits.size() + 63) / 64 - (logits.size() > 64 && r.chance(0.1) ? 1 : 0));
+    for (int32_t id = 0; id < static_cast<int32_t>(logits.size()) + 3; ++id) {
+      if (r.chance(0.1)) denied.push_back({id});
+      if (r.chance(0.05)) listed.push_back({id});
+      if (r.chance(0.8) && id / 64 < static_cast<int32_t>(bits.size()))
+        bits[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64);
+    }
+    const Allowed allowed = by_bits ? Allowed{.any = false, .denied = {}, .listed = {}, .bits = bits}
+                                    : Allowed{.any = true, .denied = denied, .listed = listed, .bits = {}};
+    TokenId best{-1}, lowest{-1};
+    double top = -inf, sum = 0, first = 0, second = 0;
+    for_each_allowed(allowed, static_cast<int32_t>(logits.size()), [&](TokenId id) {
+      const float x = logits[static_cast<size_t>(id.value)];
+      if (lowest.value < 0) lowest = id;
+      if (!std::isnan(x) && (best.value < 0 || x > top)) best = id, top = x;
+    });
+    for_each_allowed(allowed, static_cast<int32_t>(logits.size()), [&](TokenId id) {
+      const double w = std::exp(logits[static_cast<size_t>(id.value)] - top);
+      if (std::isnan(w)) return;
+      sum += w;
+      second = std::max(second, std::min(first, w)), first = std::max(first, w);
+    });
+    if (lowest.value >= 0) {
+      ASSERT_EQ(greedy_choice(logits, allowed), best.value >= 0 ? best : lowest) << trial;
+    }
+    const TopTwo two = top_two(logits, allowed);
+    ASSERT_NEAR(two.first, sum > 0 ? first / sum : 0, 1e-6) << trial;
+    ASSERT_NEAR(two.second, sum > 0 ? second / sum : 0, 1e-6) << trial;
+  }
+}
+
 TEST(FieldMask, AllowExactlyWhatCanStillBeCompleted) {
   PhiloxStream r(9, 2);
   for (int trial = 0; trial < 400; ++trial) {
