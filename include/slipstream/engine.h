@@ -314,9 +314,9 @@ struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now
   std::string dtype = "auto";
   int32_t threads = 0;
-  int32_t keys = 0;                           // that a pass stands behind; 0: the prompt's and 128 of the answer
-  int32_t prompt_rows = 0;                    // 0: the task's prompt, or 512 where the folder does not tell it, and its pictures
-  int32_t images = -1;                        // that the vision tower reads; below 0: the task's
+  int32_t keys = 0;         // that a pass stands behind; 0: the prompt's and 128 of the answer, of free text half of it
+  int32_t prompt_rows = 0;  // 0: the task's prompt, or 512 where the folder does not tell it, and its pictures
+  int32_t images = -1;      // that the vision tower reads; below 0: the task's
   int32_t image_width = 0, image_height = 0;  // of each, pixels; 0: the task's pictures
   int32_t answer_tokens = 48;                 // of an answer in free text
   std::string draft_model;                    // folder or config.json of a second model, for decoder draft-model

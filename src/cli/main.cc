@@ -385,7 +385,7 @@ void limits_command(CLI::App& app, Chosen& chosen) {
                 "with --speed-of-light: the set whose first records are answered (default: held-out scenes)");
   c->add_option("--acceptance", l.acceptance, "share of tested drafts that hold (default: the folder's width.json)")
       ->check(number(0, 1));
-  c->add_option("--keys", l.keys, "keys in the cache before a pass; 0: the prompt's and 128 of the answer")
+  c->add_option("--keys", l.keys, "keys in the cache before a pass; 0: the prompt's and 128 of the answer, of free text half of it")
       ->check(whole(0, 1 << 20));
   c->add_option("--prompt-rows", l.prompt_rows, "rows of the prompt (default: the task's, or 512 and those of the pictures)")
       ->check(whole(1, 1 << 20));

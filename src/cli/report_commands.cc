@@ -156,6 +156,7 @@ Status eval(const EvalCommand& o) {
   if (!o.merge.empty()) return print(slipstream::merge_evaluations(o.merge, o.options.csv), o.json);
   options.first_seed = options.seed = o.seed;
   SLIP_TRY_(take_shard(o.shard, options));
+  if (!o.shard.empty()) options.reuse_prompt = false;  // an array of one task as well
   for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options.section_temperatures));
   return print_with_bars(
       o.json, [&](auto progress, auto cancel) { return slipstream::evaluate(o.model, o.engine, options, progress, cancel); });

@@ -258,6 +258,8 @@ Status run(const RunOptions& o) {
     print_text(answer->to_json() + "\n");
   else if (!is_shown)
     print_text(answer->to_text());
+  for (size_t i = 1; !o.json && i < answer->finishes.size(); ++i)  // of free text; a form's rollouts have their plans' average
+    print_text(fmt::format("\nanswer {} of {}:\n{}\n", i + 1, answer->finishes.size(), answer->texts[i]));
   result_is_printed();
   if (!o.json && !is_quiet()) say_facts(*answer, o.verbose);
   if (!o.json) say_log_probs(*answer);  // asked for by name

@@ -199,6 +199,8 @@ json::object answer_json(const Answer& a, const Request& request, std::string_vi
   if (!a.form && a.finishes.size() > 1) {
     json::array& each = out["finishes"].emplace_array();
     for (const Finish f : a.finishes) each.emplace_back(word_of(f));
+    json::array& texts = out["answers"].emplace_array();
+    for (const std::string& text : a.texts) texts.emplace_back(text);
   }
   if (!a.decoded.log_probs.empty()) out["log_probs"] = log_probs_json(a);
   out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);

@@ -26,6 +26,8 @@ constexpr size_t kRounds = 3;       // of all points, so that a pass that was di
 constexpr double kMostMs = 600;     // ... where that takes no longer
 constexpr int32_t kMostRows = 128;  // prompts beyond are the same for every candidate
 constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
+constexpr int32_t kMostForetold =
+    16;  // rollouts: of 64 not many more part, and to foretell them all would take longer than they do
 /// Tests that stand for "not calibrated": of a form's drafts half hold, of free text's a third. Drafts must earn their rows first.
 constexpr int64_t kDoubt = 60;
 /// Is a change of persistence worth a forecast? The nearer to 1, the more a hundredth does.
@@ -154,11 +156,8 @@ void Automatic::lend(const CostTable& costs) {
   known_.clear();
 }
 
-DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
-                                    bool& calibrated) {
-  const fs::path file = calibration_file(folder, form);
-  std::error_code ec;
-  auto stored = fs::exists(file, ec) ? stored_draft_length_model(engine, file.string(), form) : std::optional<DraftLengthModel>();
+DraftLengthModel acceptance_of_head(const std::string& folder, const DraftLengthModel& own, const Form* form, bool& calibrated) {
+  auto stored = calibration_in(calibration_file(folder, form), form);
   if (!stored) log(LogLevel::kWarn, "auto: goes without a calibration: {}", stored.error().message);
   calibrated = stored && *stored;
   DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(own.pass, form);
@@ -268,7 +267,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   ForecastSettings s{.info = info,
                      .form = f,
                      .options = options,
-                     .rollouts = k.rollouts,
+                     .rollouts = std::min(k.rollouts, kMostForetold),
                      .prompt_rows = static_cast<int32_t>(prompt.inputs.size()),
                      .model = &k.shared,
                      .calibrated = k.calibrated,
@@ -283,7 +282,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   }
   if (head) {
     OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
-    k.of_head = acceptance_of_head(engine, own.folder, k.model, f, own.calibrated);
+    k.of_head = acceptance_of_head(own.folder, k.model, f, own.calibrated);
     k.of_head->pass = k.shared.pass;
     k.of_head->draft = *rounds_;
     k.of_head->most_drafts = std::min(k.of_head->most_drafts, std::max(1, own.block - 1));

@@ -20,8 +20,7 @@ namespace slip {
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated);
 
 /// The same of a head's drafts, from the calibration in the head's folder; `own` is the model's.
-DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
-                                    bool& calibrated);
+DraftLengthModel acceptance_of_head(const std::string& folder, const DraftLengthModel& own, const Form* form, bool& calibrated);
 
 /// The same of the draft adapter's drafts, from the calibration in its folder; nothing where there is none of this form.
 std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, const CostTable& costs, const Form* form);

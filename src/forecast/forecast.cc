@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "decode/pass/choice.h"
 
 namespace slip {
 namespace {
@@ -95,23 +96,36 @@ bool is_drawn(const DecodeOptions& o, int32_t section) {
   return o.temperature > 0;
 }
 
-/// Where rollouts part, by form position: at the first token that is drawn. Along a graph in every such field that hangs on none of these.
-std::vector<uint8_t> parts_of(const Form* form, const StandInAnswer& answer, const DecodeOptions& o) {
+/// Ways to go on from a field's beginning.
+double ways_of(const Field& f, int32_t vocab) {
+  std::vector<TokenId> listed;
+  double ways = 0;
+  for_each_allowed(allowed_in(f, 0, listed), vocab, [&](TokenId) { ++ways; });
+  return std::max(1.0, ways);
+}
+
+/// Where rollouts part, by form position: at the first token of fields that are drawn (in free text at every token), one after another until there
+/// are ways enough that few of so many rollouts go the same. Along a graph a field goes on with the ways of its parents.
+std::vector<uint8_t> parts_of(const Form* form, const StandInAnswer& answer, const DecodeOptions& o, int32_t rollouts,
+                              int32_t vocab) {
+  const double enough = 4.0 * rollouts;
   std::vector<uint8_t> out(answer.target.size(), 0);
-  if (!form && !out.empty()) out[0] = o.temperature > 0;
+  double ways = 1;
+  for (size_t i = 0; !form && i < out.size() && o.temperature > 0 && ways < enough; ++i, ways *= vocab) out[i] = 1;
   if (!form) return out;
   const size_t n = form->fields().size();
   const bool chain = o.visibility == Visibility::kChain;
-  std::vector<uint8_t> apart(n, 0);
+  std::vector<double> behind(n, 1);
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t{0});
   for (const size_t f : chain ? order : parents_first(*form)) {
     const Field& x = form->fields()[f];
-    for (const int32_t q : x.parents) apart[f] |= apart[static_cast<size_t>(q)];
     const auto start = static_cast<size_t>(x.start);
-    if ((apart[f] && !chain) || !answer.drawn[start] || !is_drawn(o, x.section)) continue;
-    apart[f] = out[start] = 1;
-    if (chain) break;
+    for (const int32_t q : x.parents) behind[f] = std::max(behind[f], behind[static_cast<size_t>(q)]);
+    double& met = chain ? ways : behind[f];
+    if (met >= enough || !answer.drawn[start] || !is_drawn(o, x.section)) continue;
+    out[start] = 1;
+    met *= ways_of(x, vocab);
   }
   return out;
 }
@@ -177,7 +191,7 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
       contents = typical_contents(*form, model.lengths, model.survival, info.vocab, info.rule.mask, random);
       answer = StandInAnswer::of_form(*form, contents, options.visibility == Visibility::kChain);
     }
-    if (s.rollouts > 1) answer.parts = parts_of(form, answer, options);
+    if (s.rollouts > 1) answer.parts = parts_of(form, answer, options, s.rollouts, info.vocab);
     PreviousAnswer earlier;
     if (std::holds_alternative<PreviousSpec>(method.drafter)) earlier = earlier_of(form, contents, answer, s.persistence, random);
     StandInLm lm(info, std::move(answer), {&model.survival, s.tracker, lift_of(method, model)}, model.pass, prompt.next_position,

@@ -169,9 +169,22 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   EXPECT_EQ(parse_json(half.out, "half")->at("missing_records").at("scaffold-ar"), 1);
   EXPECT_NE(half.err.find("is a shard missing?"), std::string::npos) << half.err;
   refused({"eval", "--model", model_, "--count", "500", "--csv", write("taken", "") + "/table.csv"}, 3, "taken");
+  refused({"eval", "--model", model_, "--count", "2", "--rollouts", "2", "--section-temperature", "trajectory=0"}, 2, "--rollouts");
+  refused({"drive", "--model", model_, "--measure-latency", path("l.json"), "--out", path("d.jsonl")}, 2,
+          "--measure-latency: expected no --out");
+  // An array of one task counts the rows of whole prompts too.
+  const auto rows = [&](const char* shard) {
+    const json::value v = run_json({"eval", "--model", model_, "--count", "2", "--decoder", "scaffold-spec", "--shard", shard});
+    return v.at("measures").at("rows").to_number<double>();
+  };
+  EXPECT_EQ(rows("0/1"), (rows("0/2") + rows("1/2")) / 2);
   refused({"eval", "--model", model_, "--count", "4", "--shard", "5/6"}, 2,
           "--shard: expected a shard that has a record, of 4 records, got 5/6");
   refused({"eval", "--merge", path("a.jsonl"), path("a.jsonl")}, 3, "once");
+  const std::string lines = read_bytes(path("b.jsonl"));
+  refused({"eval", "--merge", path("a.jsonl"), write("half.jsonl", lines.substr(0, 100))}, 3, "half.jsonl: expected a line");
+  const Ran cut = run({"eval", "--merge", path("a.jsonl"), write("cut.jsonl", lines.substr(0, lines.size() - 100))});
+  EXPECT_NE(cut.err.find("cut.jsonl: its last line is cut"), std::string::npos) << cut.err;
   // One table is of one model, one temperature and, where that draws, one seed.
   const auto other = [&](const std::string& name, std::string_view from, std::string_view to) {
     std::string lines = read_bytes(path(name));

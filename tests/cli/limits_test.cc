@@ -69,6 +69,12 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
   EXPECT_TRUE(measured);
   // What is lossy is counted, since no calibration foretells its passes; stages stand beside what they took.
   const json::object decoders = by_name(v.at("decoders"), "decoder"), stages = by_name(v.at("stages"), "stage");
+  EXPECT_GE(number(v.at("rounds")), 2);
+  for (const json::value& row : v.at("machine_peaks").as_array())
+    if (row.at("type") == "bf16") {
+      EXPECT_EQ(number(row.at("tera_operations_per_s")), number(v.at("machine").at("bf16_tflops")))
+          << "the same before and behind the rounds";
+    }
   ASSERT_TRUE(decoders.contains("section-diffusion"));
   EXPECT_EQ(decoders.at("section-diffusion").at("passes"), decoders.at("section-diffusion").at("measured_passes"));
   EXPECT_GT(number(decoders.at("dflash").at("measured_ms")), 0);

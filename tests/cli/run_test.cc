@@ -52,6 +52,17 @@ TEST_F(Small, TheAnswerAloneIsOnStdoutAndStatisticsOnStderr) {
   EXPECT_EQ(json.err, "");
 }
 
+TEST_F(Small, RolloutsOfFreeTextAreAllTold) {
+  const auto asked = request({"--form", "none", "--rollouts", "3", "--temperature", "1", "--max-tokens", "12"});
+  const json::value answer = run_json(asked);
+  const json::array& answers = answer.at("answers").as_array();
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(answers[0], answer.at("answer"));
+  EXPECT_NE(answers[0], answers[1]);
+  const Ran words = run(asked);
+  EXPECT_NE(words.out.find("answer 3 of 3:\n" + std::string(answers[2].as_string())), std::string::npos) << words.out;
+}
+
 // Without --slots there is room for them all, over a form and in free text.
 TEST_F(Small, ManyRolloutsFindRoom) {
   const std::string form = write("long.json", R"({"type": "object", "properties": {"lead": {"type": "string", "x-budget": 80}}})");

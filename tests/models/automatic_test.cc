@@ -277,7 +277,7 @@ TEST_P(AutomaticWithAHead, IsWithinFivePercentOfTheBestPresetAndOfTheHeadAlone) 
   for (const Price& price : prices()) {
     bool calibrated = false, head_calibrated = false;
     const DraftLengthModel model = known_acceptance(*engine_, form, price.table, calibrated);
-    DraftLengthModel of_head = acceptance_of_head(*engine_, (engine_->folder() / "dflash").string(), model, form, head_calibrated);
+    DraftLengthModel of_head = acceptance_of_head((engine_->folder() / "dflash").string(), model, form, head_calibrated);
     ASSERT_TRUE(calibrated && head_calibrated);
     std::vector<double> rounds;
     for (const int32_t n : price.table.rows()) rounds.push_back(kShare * price.table.ms(n));

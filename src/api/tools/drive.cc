@@ -369,6 +369,17 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
                            {"--video", o.video},
                            {"--picture", o.picture},
                            {"--measure-latency", o.measure_latency}}));
+  if (!o.measure_latency.empty())
+    for (const auto& [option, asked] :
+         std::initializer_list<std::pair<std::string_view, bool>>{{"--out", !o.out.empty()},
+                                                                  {"--csv", !o.csv.empty()},
+                                                                  {"--figure", !o.figure.empty()},
+                                                                  {"--replay", !o.replay.empty()},
+                                                                  {"--video", !o.video.empty()},
+                                                                  {"--picture", !o.picture.empty()},
+                                                                  {"--delays", !o.delays_ms.empty()},
+                                                                  {"--baselines", !o.baselines.empty()}})
+      if (asked) return usage_error("--measure-latency: expected no {} beside it, since nobody drives, got it", option);
   SLIP_TRY_(check_seeds(o.first_seed, o.count));
   if (folder.empty()) SLIP_TRY_(check_without_model(how, o));
   Planners planners;

@@ -77,7 +77,7 @@ struct AskedOfAll {
     AskedOfAll out{asked_of_model(folder, how, {o.decoder}, o.trajectory_head), {}};
     json::object& all = out.common;
     all["model"] = folder;
-    if (!o.records.empty()) all["records"] = set_mark(o.records);
+    all["records"] = o.records.empty() ? "simulated" : set_mark(o.records);
     all["temperature"] = o.temperature;
     if (o.temperature > 0 || !o.section_temperatures.empty()) all["seed"] = o.seed;
     json::object sections;
@@ -247,7 +247,8 @@ Status check_options(const slipstream::EvaluateOptions& o, const slipstream::Dec
   if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
   if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
     return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
-  if (o.rollouts > 1 && o.temperature <= 0 && o.section_temperatures.empty())
+  const bool draws = o.temperature > 0 || std::ranges::any_of(o.section_temperatures, [](const auto& s) { return s.second > 0; });
+  if (o.rollouts > 1 && !draws)
     return usage_error(
         "eval: --rollouts: expected --temperature or --section-temperature beside it, got none: greedy answers are all the same");
   if (o.resume && o.out.empty()) return usage_error("eval: --resume: expected --out beside it, got none");
@@ -417,6 +418,7 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
   Evaluations all;
   std::set<LineKey> seen;
   std::map<std::string, Seen> numbers;  // by decoder
+  std::string remarks;
   json::object common;
   std::map<std::string, json::object> asked_of;  // by decoder, as its first line says
   for (const std::string& file : files) {
@@ -439,11 +441,12 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
       at->second.add(m);
       return {};
     };
-    if (const auto whole = whole_lines(text, take); !whole) return whole.error();
+    SLIP_TRY(const size_t whole, whole_lines(text, take));
+    if (whole == 0) return bad_input("{}: expected a line of an evaluation, got none that is whole", file);
+    if (whole < text.size()) remarks += fmt::format("{}: its last line is cut and was left out\n", file);
   }
   if (!csv.empty()) SLIP_TRY_(write_file(csv, comparison_csv(all)));
   json::object missing_records;
-  std::string remarks;
   for (const auto& [decoder, of] : numbers) {
     const auto [missing, first] = of.missing();
     if (missing == 0) continue;

@@ -216,10 +216,8 @@ Status load_engine_for_runs(LimitsWork& w) {
   return {};
 }
 
-Status model_tables(LimitsWork& w, json::object& head, std::string& text) {
-  std::optional<Measured> measured;
-  if (w.options.measure) {
-    SLIP_TRY(measured, measure_here(w));
+Status model_tables(LimitsWork& w, const std::optional<Measured>& measured, json::object& head, std::string& text) {
+  if (measured) {
     text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n  measured: the least of {} rounds\n", w.machine.pass_us,
                         measured->rounds);
     head["rounds"] = measured->rounds;
@@ -311,16 +309,20 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     SLIP_TRY_(load_engine_for_runs(w));
     if (o.machine.empty()) {
       if (!w.engine) w.own_pool.emplace(o.threads > 0 ? o.threads : usable_threads());
-      w.machine = measured_machine(w.model, *w.pool());
+      SLIP_TRY(w.machine, measured_machine(w.model, *w.pool(), cancel));
       if (!o.measure) SLIP_TRY_(measure_kernels(w, w.model, *w.pool(), w.machine));
     }
+  }
+  std::optional<Measured> measured;  // its rounds better the machine's figures, too
+  if (o.measure) {
+    SLIP_TRY(measured, measure_here(w));
   }
   if (machine_known) {
     text = machine_words(w.machine);
     w.tables.push_back(machine_table(w.machine));
   }
   if (!model.empty()) {
-    SLIP_TRY_(model_tables(w, head, text));
+    SLIP_TRY_(model_tables(w, measured, head, text));
     head["model"] = model;
   }
   if (machine_known) head["machine"] = machine_json(w.machine);

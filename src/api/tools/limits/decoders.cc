@@ -173,7 +173,7 @@ class Predicting {
       SLIP_TRY(rounds, head_costs(w_));
       SLIP_TRY(head_prompt, head_prompt_ms(w_));
     }
-    const int32_t tokens = measured_ ? measured_->text_tokens : w_.options.answer_tokens;
+    const int32_t tokens = w_.text_tokens();
     SLIP_TRY_(fill_prices(w_, pass, rounds ? &*rounds : nullptr, head_prompt, tokens, predicted_));
     SLIP_TRY(second_, second_model(w_));
     if (!measured_) return {};
@@ -239,6 +239,10 @@ class Predicting {
   Status second(const Candidate& c) {
     if (!second_ || tables_.first_tokens == 0) {
       leave_out(c, "expected a second model (--draft-model), got none");
+      return {};
+    }
+    if (measured_ && !measured_->draft_model_refused.empty()) {
+      leave_out(c, measured_->draft_model_refused);
       return {};
     }
     add_prediction(c, predict_second(predicted_, second_->steps, second_->before_ms, tables_.first_tokens), stages_, tables_);

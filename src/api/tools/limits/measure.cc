@@ -64,14 +64,16 @@ Result<Request> scene_request(const LimitsWork& w, int64_t number, const std::st
 
 }  // namespace
 
-Machine measured_machine(const LimitsCase& model, ThreadPool& pool) {
+Result<Machine> measured_machine(const LimitsCase& model, ThreadPool& pool, const CancelToken& cancel) {
   const auto bytes = static_cast<double>(model.shape.weights()) * bytes_of(model.type).value_or(2);
   constexpr double kFarBeyondCaches = 256e6;
   Machine m{.name = "this machine", .source = fmt::format("measured now: {}, {} threads", isa_choice().reason, pool.threads())};
   m.gb_per_s = bytes > kFarBeyondCaches ? read_bandwidth_gbps(pool) : read_gbps(pool, static_cast<size_t>(bytes));
-  m.bf16_tflops = dot_gops(WeightType::kBF16, pool) * 1e-3;
-  m.f32_tflops = dot_gops(WeightType::kF32, pool) * 1e-3;
-  m.int8_tops = dot_gops(WeightType::kI8, pool) * 1e-3;
+  for (const auto& [type, to] :
+       {std::pair{WeightType::kBF16, &m.bf16_tflops}, {WeightType::kF32, &m.f32_tflops}, {WeightType::kI8, &m.int8_tops}}) {
+    SLIP_TRY_(cancel.check("limits", 0, "ceilings"));
+    *to = dot_gops(type, pool) * 1e-3;
+  }
   m.measured = true;
   return m;
 }
@@ -207,9 +209,8 @@ class Measuring {
     if (w_.scenes.front().images.empty()) w_.model.pictures.count = 0;  // questions in text alone use no tower
     w_.model.prompt_rows = static_cast<int32_t>(prompt.inputs.size());
     w_.model.prompt_words = "of the first scene";
-    out_.text_tokens = w_.options.answer_tokens;
     if (!w_.model.form) {
-      SLIP_TRY(out_.text_tokens, measured_text_tokens(w_));
+      SLIP_TRY(w_.measured_tokens, measured_text_tokens(w_));
     }
     if (w_.model.head) {
       constexpr int32_t kBlockRows = 256;
@@ -231,7 +232,10 @@ class Measuring {
 
   Status measure_machine() {
     ThreadPool& pool = *w_.pool();
-    Machine now = out_.rounds > 0 ? measured_machine(w_.model, pool) : w_.machine;
+    Machine now = w_.machine;
+    if (out_.rounds > 0) {
+      SLIP_TRY(now, measured_machine(w_.model, pool, w_.cancel));
+    }
     SLIP_TRY_(measure_kernels(w_, w_.model, pool, now));
     if (out_.rounds == 0)
       w_.machine = std::move(now);
@@ -275,7 +279,7 @@ class Measuring {
   /// With the prices of the first round, so that measured draft lengths are those in every one.
   Status measure_decoders() {
     if (out_.rounds == 0) {
-      SLIP_TRY_(fill_prices(w_, out_.passes, out_.head_rounds ? &*out_.head_rounds : nullptr, 0, out_.text_tokens, prices_));
+      SLIP_TRY_(fill_prices(w_, out_.passes, out_.head_rounds ? &*out_.head_rounds : nullptr, 0, w_.text_tokens(), prices_));
       const OwnHead* const head = prices_.settings.head ? &*prices_.settings.head : nullptr;
       candidates_ = candidates_of(w_, head);
       std::erase_if(candidates_, [&](const Candidate& c) {
@@ -286,7 +290,10 @@ class Measuring {
     for (size_t i = 0; i < candidates_.size();) {
       w_.tell("measuring", static_cast<int64_t>(candidates_.size()) * out_.rounds + static_cast<int64_t>(i), total);
       const Status s = measure_decoder(candidates_[i]);
-      const bool cannot = !s && (s.error().kind == ErrorKind::kUnsupported || s.error().kind == ErrorKind::kUsage);
+      const bool second = std::holds_alternative<ModelSpec>(candidates_[i].method.drafter);
+      const bool cannot = !s && (s.error().kind == ErrorKind::kUnsupported || s.error().kind == ErrorKind::kUsage ||
+                                 (second && s.error().kind == ErrorKind::kBadInput));
+      if (cannot && second) out_.draft_model_refused = s.error().message;
       if (!s && !cannot) return s;
       if (cannot)
         candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(i));

@@ -10,7 +10,7 @@
 namespace slip::api {
 
 /// The ceilings of this machine for weights of this type and size.
-Machine measured_machine(const LimitsCase& model, ThreadPool& pool);
+Result<Machine> measured_machine(const LimitsCase& model, ThreadPool& pool, const CancelToken& cancel);
 /// What this machine's kernels reach at a case's shapes, and at those of its towers.
 Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Machine& to);
 /// Requests of a set of records, of held-out scenes, or of free text for models of text.
@@ -38,10 +38,10 @@ class MeasuredDecoder {
 /// turns, several times, and the least of every time counts.
 struct Measured {
   CostTable passes;
-  std::optional<CostTable> head_rounds, draft_steps;  // of the model's own draft head, of a second model
-  std::optional<double> tower_ms;                     // over the pictures of the first scene
-  int32_t text_tokens = 0;                            // of free answers in the mean: what is foreseen is foreseen for these
+  std::optional<CostTable> head_rounds, draft_steps;             // of the model's own draft head, of a second model
+  std::optional<double> tower_ms;                                // over the pictures of the first scene
   std::map<std::string, MeasuredDecoder, std::less<>> decoders;  // by candidate; those that cannot run are not there
+  std::string draft_model_refused;  // why the second model cannot draft; empty: it can, or there is none
   int rounds = 0;
 };
 /// Fills the scenes, their prompt and the machine's kernels too, and fits the empty pass. Up to four rounds, two at least, no new one

@@ -28,13 +28,18 @@ struct LimitsWork {
   std::optional<ThreadPool> own_pool = {};   // to measure with, where there is no engine
   std::vector<Request> scenes = {};          // to be answered here
   std::vector<Table> tables = {};
-  int32_t scaffold_rows = 0;  // of the form, that run in the prompt's pass
+  int32_t scaffold_rows = 0;    // of the form, that run in the prompt's pass
+  int32_t measured_tokens = 0;  // of free answers here, in the mean
 
   void tell(std::string_view stage, int64_t done, int64_t total) const {
     if (progress) progress(stage, done, total);
   }
   /// That a pass stands behind: those asked for, or the prompt's and what a row sees half-way through an answer.
-  int32_t keys() const { return options.keys > 0 ? options.keys : model.prompt_rows + kAnswerKeys; }
+  int32_t keys() const {
+    return options.keys > 0 ? options.keys : model.prompt_rows + (model.form ? kAnswerKeys : text_tokens() / 2);
+  }
+  /// Of free text, as long as it was asked for, or as it was here.
+  int32_t text_tokens() const { return measured_tokens > 0 ? measured_tokens : options.answer_tokens; }
   /// That kernels are measured with; null where another machine is asked for.
   ThreadPool* pool() {
     if (!options.machine.empty()) return nullptr;
