@@ -108,7 +108,9 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   out.costs_ = &s.model->pass;
   out.calibrated_ = s.calibrated;
   if (!s.shared) out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
-  ForecastSettings look = s;  // a quarter of the answers; those that come near the best get all
+  ForecastSettings whole = s, look;
+  whole.typical = std::make_shared<TypicalAnswers>();
+  look = whole;  // a quarter of the answers; those that come near the best get all
   look.answers = std::max(1, answers_of(s) / 4);
   std::vector<Candidate> all =
       exact_candidates(s.info, s.form != nullptr, s.options.visibility, earlier, s.head ? &*s.head : nullptr);
@@ -133,7 +135,7 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   for (Candidate& c : out.candidates_) {
     if (out.forecast_ms(c) - out.prompt_ms_ > near) continue;
     SLIP_TRY_(pause_point());
-    SLIP_TRY(c.expected, forecast(c.method, s));
+    SLIP_TRY(c.expected, forecast(c.method, whole));
   }
   out.choose();
   out.settled_ = true;

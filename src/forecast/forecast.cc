@@ -163,6 +163,23 @@ int32_t answers_of(const ForecastSettings& s) {
   return std::clamp(kDraws / std::max(1, draws * s.rollouts), kLeast, kMost);
 }
 
+Result<const CompactForm*> TypicalAnswers::form(const Form& form) {
+  if (!form_) {
+    SLIP_TRY(form_, compact(form));
+  }
+  return &*form_;
+}
+
+const TypicalAnswers::One& TypicalAnswers::of(const DraftLengthModel& model, int32_t n, uint64_t seed, bool chain) {
+  const auto at = answers_.find({&model, n});
+  if (at != answers_.end()) return at->second;
+  One one{.contents = {}, .answer = {}, .random = PhiloxStream(seed, static_cast<uint64_t>(n))};
+  const TokenId mask{form_->vocab - 1};
+  one.contents = typical_contents(form_->form, model.lengths, model.survival, form_->vocab, mask, one.random);
+  one.answer = StandInAnswer::of_form(form_->form, one.contents, chain);
+  return answers_.emplace(std::pair{&model, n}, std::move(one)).first->second;
+}
+
 Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   SLIP_CHECK(s.model && !s.model->pass.empty(), "a forecast is made with what passes cost");
   const int32_t answers = answers_of(s);
@@ -170,9 +187,11 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   if (by_head && !s.head) return unsupported("forecast: expected a draft head for drafter dflash, got none");
   const DraftLengthModel& model = by_head ? *s.head->model : s.adapter && by_adapter(method) ? *s.adapter : *s.model;
   const Prompt prompt = plain_prompt(std::max(1, s.prompt_rows));
-  std::optional<CompactForm> small;
+  TypicalAnswers own;
+  TypicalAnswers& typical = s.typical ? *s.typical : own;
+  const CompactForm* small = nullptr;
   if (s.form) {
-    SLIP_TRY(small, compact(*s.form));
+    SLIP_TRY(small, typical.form(*s.form));
   }
   const Form* form = small ? &small->form : nullptr;
   LmInfo info = s.info;
@@ -181,29 +200,33 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   info.rule.mask = {info.vocab - 1};
   info.hidden_size = 1;  // nobody reads what taps bring
   DecodeOptions options = options_of(s);
+  StandInLm lm(info, {&model.survival, s.tracker, lift_of(method, model)}, model.pass, prompt.next_position);
+  StandInHead head(lm, by_head ? s.head->block : 2, model.draft);
+  Decoder decoder(lm, method);
   Forecast out;
   for (int32_t n = 0; n < answers; ++n) {
     PhiloxStream random(s.seed, static_cast<uint64_t>(n));
     options.seed = s.seed + static_cast<uint64_t>(n);  // rollouts part in other ways in every answer
     Contents contents;
-    StandInAnswer answer = StandInAnswer::of_text(form ? 0 : s.text_tokens, info.vocab, kEnd);
+    StandInAnswer answer;
     if (form) {
-      contents = typical_contents(*form, model.lengths, model.survival, info.vocab, info.rule.mask, random);
-      answer = StandInAnswer::of_form(*form, contents, options.visibility == Visibility::kChain);
+      const TypicalAnswers::One& one = typical.of(model, n, s.seed, options.visibility == Visibility::kChain);
+      contents = one.contents, answer = one.answer, random = one.random;
+    } else {
+      answer = StandInAnswer::of_text(s.text_tokens, info.vocab, kEnd);
     }
     if (s.rollouts > 1) answer.parts = parts_of(form, answer, options, s.rollouts, info.vocab);
     PreviousAnswer earlier;
     if (std::holds_alternative<PreviousSpec>(method.drafter)) earlier = earlier_of(form, contents, answer, s.persistence, random);
-    StandInLm lm(info, std::move(answer), {&model.survival, s.tracker, lift_of(method, model)}, model.pass, prompt.next_position,
-                 s.seed + static_cast<uint64_t>(n));
-    StandInHead head(lm, by_head ? s.head->block : 2, model.draft);
+    lm.begin(std::move(answer), s.seed + static_cast<uint64_t>(n));
+    head.begin();
     DraftLengthTracker tracker = s.tracker ? *s.tracker : DraftLengthTracker();
     const DecodeContext context{.previous = &earlier,
                                 .draft_head = &head,
                                 .draft_length_model = &model,
                                 .draft_length_tracker = &tracker,
                                 .cancel = s.cancel};
-    SLIP_TRY(const std::vector<Decoded> d, Decoder(lm, method).rollouts(prompt, form, options, s.rollouts, context));
+    SLIP_TRY(const std::vector<Decoded> d, decoder.rollouts(prompt, form, options, s.rollouts, context));
     add(d.front().statistics, lm.ms(), head.ms(), out);
     out.first_ms += lm.first_ms();
     out.first_rows += static_cast<double>(lm.first_rows());

@@ -3,10 +3,13 @@
 // such answers are, its passes priced by what passes cost.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/philox.h"
 #include "decode/decoder.h"
 #include "decode/draft_length/model.h"
 #include "forecast/stand_in.h"
@@ -20,6 +23,23 @@ struct OwnHead {
   const DraftLengthModel* model = nullptr;  // costs of passes and, as `draft`, of its rounds; survival and lengths with its drafts
   bool calibrated = true;
   double prompt_ms = 0;  // of the prompt's rows as its context
+};
+
+/// What forecasts of several decoders have in common: the compact form, and its answers as they usually are. Of one form, visibility and seed.
+class TypicalAnswers {
+ public:
+  struct One {
+    Contents contents;
+    StandInAnswer answer;
+    PhiloxStream random;  // behind them
+  };
+  Result<const CompactForm*> form(const Form& form);
+  /// Answer n by what `model`, which outlives this, knows of lengths.
+  const One& of(const DraftLengthModel& model, int32_t n, uint64_t seed, bool chain);
+
+ private:
+  std::optional<CompactForm> form_;
+  std::map<std::pair<const DraftLengthModel*, int32_t>, One> answers_;
 };
 
 /// What is foreseen: the request, the model's abilities, what is known of costs and acceptance.
@@ -41,6 +61,7 @@ struct ForecastSettings {
   std::optional<OwnHead> head = std::nullopt;  // for drafter dflash
   const DraftLengthModel* adapter = nullptr;   // what is known of the draft adapter's drafts; null: the model's own, a little surer
   CancelToken cancel = {};
+  std::shared_ptr<TypicalAnswers> typical = {};  // of all forecasts that share these settings; null: each makes its own
 };
 
 struct Forecast {

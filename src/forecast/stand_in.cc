@@ -76,10 +76,8 @@ StandInAnswer StandInAnswer::of_text(int32_t tokens, int32_t vocab, TokenId end)
   return a;
 }
 
-StandInLm::StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds, const CostTable& costs, int32_t first_position,
-                     uint64_t seed)
-    : info_(std::move(info)), answer_(std::move(answer)), odds_(odds), costs_(costs), first_position_(first_position), seed_(seed) {
-  attempts_.assign(answer_.target.size(), 0);
+StandInLm::StandInLm(LmInfo info, const StandInOdds& odds, const CostTable& costs, int32_t first_position)
+    : info_(std::move(info)), odds_(odds), costs_(costs), first_position_(first_position) {
   const Survival& s = *odds_.survival;
   const auto cells = static_cast<size_t>(s.fields() + 1) * Survival::kAhead * Survival::kIndex;
   tops_.assign(cells * Survival::kTop, 0);
@@ -110,6 +108,14 @@ StandInLm::StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds,
       }
     }
   }
+}
+
+void StandInLm::begin(StandInAnswer answer, uint64_t seed) {
+  answer_ = std::move(answer);
+  seed_ = seed;
+  attempts_.assign(answer_.target.size(), 0);
+  ms_ = first_ms_ = 0;
+  first_rows_ = 0;
 }
 
 /// Where a cell's tops begin.

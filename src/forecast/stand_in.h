@@ -37,9 +37,10 @@ struct StandInOdds {
 
 class StandInLm final : public Lm {
  public:
-  /// `costs` and what `odds` points to outlive it. `first_position`: of the answer's first row.
-  StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds, const CostTable& costs, int32_t first_position,
-            uint64_t seed);
+  /// `costs` and what `odds` points to outlive it. `first_position`: of an answer's first row.
+  StandInLm(LmInfo info, const StandInOdds& odds, const CostTable& costs, int32_t first_position);
+  /// From here on it says this answer; times are its.
+  void begin(StandInAnswer answer, uint64_t seed);
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
   Status set_taps(std::span<const int32_t> layers) override;
@@ -77,7 +78,7 @@ class StandInLm final : public Lm {
   StandInOdds odds_;
   const CostTable& costs_;
   int32_t first_position_;
-  uint64_t seed_, passes_ = 0;
+  uint64_t seed_ = 0, passes_ = 0;
   double ms_ = 0, first_ms_ = 0;
   int64_t first_rows_ = 0;
   std::vector<Stand> stands_;  // by row of the pass
@@ -90,6 +91,7 @@ class StandInLm final : public Lm {
 class StandInHead final : public DraftHead {
  public:
   StandInHead(StandInLm& lm, int32_t block, const CostTable& rounds);
+  void begin() { ms_ = 0; }
   const DraftHeadInfo& info() const override { return info_; }
   Status store(std::span<const int32_t>, std::span<const int32_t>, std::span<const float>) override { return {}; }
   Status forward(const Pass& pass, PassOutput& out) override;

@@ -51,15 +51,18 @@ std::vector<std::string> seeds_form() {
 namespace {
 
 /// What valijson 1.0 reads otherwise than JSON Schema: patterns go over bytes, fractions are divided in doubles, OpenAPI's word is none of
-/// its own, and identifiers are fetched.
+/// its own, identifiers are fetched, and names and texts end at their first zero byte.
 bool is_beyond_valijson(const json::value& v) {
+  constexpr char kZero = '\0';
+  if (const json::string* s = v.if_string()) return std::string_view(*s).find(kZero) != std::string_view::npos;
   if (const json::array* a = v.if_array()) return std::any_of(a->begin(), a->end(), is_beyond_valijson);
   const json::object* o = v.if_object();
   if (o == nullptr) return false;
   for (const char* key : {"pattern", "patternProperties", "nullable", "$id", "id", "$schema"})
     if (o->contains(key)) return true;
   if (const json::value* m = o->if_contains("multipleOf"); m && m->is_double()) return true;
-  return std::any_of(o->begin(), o->end(), [](const auto& m) { return is_beyond_valijson(m.value()); });
+  return std::any_of(o->begin(), o->end(),
+                     [](const auto& m) { return m.key().find(kZero) != std::string_view::npos || is_beyond_valijson(m.value()); });
 }
 
 }  // namespace

@@ -214,8 +214,9 @@ Status set_up(const std::string& preset, Model& model, const Asked& asked, const
   StandInAnswer says = StandInAnswer::of_form(r.answer.form, r.answer.contents, seen.visibility == Visibility::kChain);
   PhiloxStream random(kSeed, 0);
   if (o.reuse) r.earlier.answer = earlier_of(&r.answer.form, r.answer.contents, says, ForecastSettings{}.persistence, random);
-  r.stand_in = std::make_unique<StandInLm>(info, std::move(says), StandInOdds{.survival = &seen.model.survival}, seen.model.pass,
-                                           asked.prompt.next_position, kSeed);
+  r.stand_in =
+      std::make_unique<StandInLm>(info, StandInOdds{.survival = &seen.model.survival}, seen.model.pass, asked.prompt.next_position);
+  r.stand_in->begin(std::move(says), kSeed);
   r.lm->say_by(*r.stand_in);
   r.context.draft_length_model = &seen.model;
   r.context.draft_length_tracker = &r.tracker;

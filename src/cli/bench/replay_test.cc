@@ -121,8 +121,8 @@ std::filesystem::path demo_cot() { return std::filesystem::path(SLIP_SOURCE_DIR)
 Decoded run_as_seen(const RecordedAcceptance& seen, const Method& method, const PreviousAnswer* earlier = nullptr,
                     Lm* inner = nullptr) {
   ReplayLm lm(inner, info(), record(seen.answer, 0));
-  StandInLm says(info(), StandInAnswer::of_form(seen.answer.form, seen.answer.contents, seen.visibility == Visibility::kChain),
-                 {.survival = &seen.model.survival}, seen.model.pass, kPromptRows, 1);
+  StandInLm says(info(), {.survival = &seen.model.survival}, seen.model.pass, kPromptRows);
+  says.begin(StandInAnswer::of_form(seen.answer.form, seen.answer.contents, seen.visibility == Visibility::kChain), 1);
   lm.say_by(says);
   DecodeOptions options;
   options.visibility = seen.visibility;

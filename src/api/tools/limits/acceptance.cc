@@ -87,7 +87,8 @@ Status fill_prices(const LimitsWork& w, const CostTable& pass, const CostTable* 
                  .text_tokens = text_tokens,
                  .model = &to.profile.own,
                  .adapter = to.profile.adapter ? &*to.profile.adapter : nullptr,
-                 .cancel = w.cancel};
+                 .cancel = w.cancel,
+                 .typical = std::make_shared<TypicalAnswers>()};
   if (!to.profile.head) return {};
   to.settings.head = OwnHead{.folder = w.model.head->folder,
                              .block = w.model.head->block,
