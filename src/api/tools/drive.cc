@@ -100,8 +100,7 @@ class Planners {
       if (!o.latency.empty() && method.draft_length.kind == DraftLengthSpec::Kind::kMeasured)
         return usage_error(
             "drive: --latency: expected a decoder whose passes are the same ones in every run, got --width measured, which goes by "
-            "the "
-            "clock");
+            "the clock");
       const auto planner = [&](drive::Ablation ablation) {
         return std::make_unique<drive::ModelPlanner>(*engine_, method, ablation, drawn);
       };
@@ -362,24 +361,16 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   for (const auto& c : choices) SLIP_TRY_(check_words(c));
   if (folder.empty() && (!o.decoders.empty() || !o.measure_latency.empty()))
     return usage_error("drive: expected --model with --decoders and --measure-latency, got none");
-  SLIP_TRY_(check_outputs({{"--out", o.out},
-                           {"--csv", o.csv},
-                           {"--figure", o.figure},
-                           {"--replay", o.replay},
-                           {"--video", o.video},
-                           {"--picture", o.picture},
-                           {"--measure-latency", o.measure_latency}}));
-  if (!o.measure_latency.empty())
-    for (const auto& [option, asked] :
-         std::initializer_list<std::pair<std::string_view, bool>>{{"--out", !o.out.empty()},
-                                                                  {"--csv", !o.csv.empty()},
-                                                                  {"--figure", !o.figure.empty()},
-                                                                  {"--replay", !o.replay.empty()},
-                                                                  {"--video", !o.video.empty()},
-                                                                  {"--picture", !o.picture.empty()},
-                                                                  {"--delays", !o.delays_ms.empty()},
-                                                                  {"--baselines", !o.baselines.empty()}})
-      if (asked) return usage_error("--measure-latency: expected no {} beside it, since nobody drives, got it", option);
+  std::vector<std::pair<std::string_view, std::string>> outputs = {{"--out", o.out},       {"--csv", o.csv},
+                                                                   {"--figure", o.figure}, {"--replay", o.replay},
+                                                                   {"--video", o.video},   {"--picture", o.picture}};
+  SLIP_TRY_(check_outputs(outputs));
+  if (!o.measure_latency.empty()) {  // nobody drives
+    outputs.emplace_back("--delays", o.delays_ms.empty() ? "" : "some");
+    outputs.emplace_back("--baselines", o.baselines.empty() ? "" : "some");
+    for (const auto& [option, given] : outputs)
+      if (!given.empty()) return usage_error("--measure-latency: expected no {} beside it, since nobody drives, got it", option);
+  }
   SLIP_TRY_(check_seeds(o.first_seed, o.count));
   if (folder.empty()) SLIP_TRY_(check_without_model(how, o));
   Planners planners;

@@ -433,9 +433,10 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
         if (asked_of[m.decoder].empty()) asked_of[m.decoder] = asked->get_object();
         if (common.empty()) common = asked->get_object(), common.erase("decoder");
       }
-      if (!seen.insert(key_of(m, o)).second)
+      const LineKey key = key_of(m, o);
+      if (!seen.insert(key).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
-      numbers[m.decoder].see(key_of(m, o));
+      numbers[m.decoder].see(key);
       auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
       if (at == all.end()) at = all.insert(at, {m.decoder, {}});
       at->second.add(m);

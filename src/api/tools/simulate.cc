@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "api/boundary.h"
+#include "api/tools/asked.h"
 #include "api/tools/reports.h"
 #include "base/measure.h"
 #include "base/threads/threads.h"
@@ -196,6 +197,7 @@ Result<slipstream::Report> simulate(const std::string& out, const slipstream::Si
   if (o.ensemble_s != 0 && o.driver.empty()) return usage_error("--ensemble: expected --driver with it, got none");
   if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
   if (o.careful && o.ensemble_s == 0) return usage_error("--careful: expected --ensemble beside it, got none");
+  SLIP_TRY_(check_seeds(o.first_seed, o.count));
   SLIP_TRY(const std::unique_ptr<Engine> driver, driver_of(o));
   SLIP_TRY(sim::RecordSetWriter writer, o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
                                                       : sim::RecordSetWriter::create(out, command_of(o)));
