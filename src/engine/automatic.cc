@@ -3,6 +3,7 @@
 #include "engine/automatic.h"
 
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -53,10 +54,12 @@ Result<CostTable> measured_passes(Lm& lm, CostSettings s) {
   return measure_costs(lm, s);
 }
 
-/// Without spikes: a pass costs at most what one of more rows does, for it could carry these. What took longer was disturbed.
+/// Without spikes: a pass costs at most what one of more rows does, for it could carry these. What took longer was disturbed. To the nanosecond, as
+/// prices are kept: the run that measures them chooses as the next one does.
 CostTable without_spikes(const CostTable& measured) {
   std::vector<double> ms(measured.measured_ms().begin(), measured.measured_ms().end());
   for (size_t i = ms.size(); i-- > 1;) ms[i - 1] = std::min(ms[i - 1], ms[i]);
+  for (double& x : ms) x = std::round(x * 1e6) * 1e-6;
   auto table = CostTable::make({measured.rows().begin(), measured.rows().end()}, std::move(ms), "auto");
   return table ? std::move(*table) : measured;
 }
@@ -185,7 +188,7 @@ Result<DraftHead*> Automatic::head_for(Engine& engine, const Prompt& prompt, con
   SLIP_TRY(DraftHead * head, engine.resources_.own_head(engine, context.cancel));
   if (!head || rounds_) return head;
   rounds_key_ = costs_key_ + "|dflash|" + identity(fs::path(own_head_folder(engine)) / "model.safetensors");
-  const CostStore store = CostStore::of_user();
+  const CostStore store(UserCache::of_user());
   if ((rounds_ = store.find(rounds_key_))) return head;
   const bool room = head->info().context_slots > static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
   if (!room || context.cancel.late(std::chrono::steady_clock::now() + kTime)) return none;
@@ -217,7 +220,7 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
   known_.clear();
   rounds_.reset();
   costs_key_ = key;
-  const CostStore store = CostStore::of_user();
+  const CostStore store(UserCache::of_user());
   if ((costs_ = store.find(key))) {
     costs_from_ = "kept from an earlier run";
     return {};
@@ -240,16 +243,28 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
   return {};
 }
 
+/// Whatever forecasts go by: this machine, program and model, prices, calibrations, the kind of request.
+std::string Automatic::forecasts_key(const Engine& engine, const Request& request, const ForecastSettings& s,
+                                     const std::string& kind) const {
+  std::string out = fmt::format("{}|{}|{}", costs_key_, words_of(*costs_), kind);
+  std::error_code ec;
+  if (fs::is_regular_file(request.form, ec)) out += "|" + identity(request.form);
+  if (!s.form) out += fmt::format("|{} tokens", s.text_tokens);
+  if (s.adapter) out += "|" + identity(calibration_file(own_adapter_folder(engine), s.form));
+  if (s.head) out += fmt::format("|{}|{}|{}", rounds_key_, words_of(*rounds_), identity(calibration_file(s.head->folder, s.form)));
+  return out;
+}
+
 Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Request& request, const FormPtr& form,
                                                         const Prompt& prompt, const DecodeOptions& options, bool earlier,
                                                         DraftHead* head, const DecodeContext& context) {
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema, request.unnorm_key,
-                  static_cast<int>(options.visibility), options.most_rows, options.activation, earlier, request.rollouts,
-                  request.rollouts > 1 ? drawn_in(options) : "", level, head != nullptr);
+  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form,
+                                      request.form_schema, request.unnorm_key, static_cast<int>(options.visibility),
+                                      options.most_rows, options.activation, fmt::join(options.wanted_first, ","), earlier,
+                                      request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head != nullptr);
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
@@ -289,7 +304,11 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
     own.model = &*k.of_head;
     s.head = std::move(own);
   }
-  SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits));
+  const ForecastStore store(!context.company && !costs_key_.empty() ? UserCache::of_user() : UserCache({}));
+  const std::string kept_as = forecasts_key(engine, request, s, key);
+  const std::optional<Foretold> kept = store.find(kept_as);
+  SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits, kept ? &*kept : nullptr));
+  if (!kept || !(*kept == k.choice->foretold())) store.keep(kept_as, k.choice->foretold());
   if (known_.size() >= kMostKinds) known_.clear();
   return known_.emplace(key, std::move(fresh)).first->second;
 }
@@ -346,8 +365,8 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
   if (!watch_.disproved(took, priced, costs_from_ == "kept from an earlier run")) return;
   watch_.renewed();
   log(LogLevel::kInfo, "auto: costs say {:.2f} ms, the answer took {:.2f}: they will be measured again", priced, took);
-  CostStore::of_user().drop(costs_key_);
-  if (rounds_) CostStore::of_user().drop(rounds_key_);
+  CostStore(UserCache::of_user()).drop(costs_key_);
+  if (rounds_) CostStore(UserCache::of_user()).drop(rounds_key_);
   costs_.reset();
 }
 

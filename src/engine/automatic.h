@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "forecast/automatic.h"
 #include "forecast/cost_store.h"
+#include "forecast/forecast_store.h"
 #include "forecast/price_watch.h"
 
 namespace slip {
@@ -63,6 +64,7 @@ class Automatic {
   Result<std::shared_ptr<KindOfRequest>> known(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                                                const DecodeOptions& options, bool earlier, DraftHead* head,
                                                const DecodeContext& context);
+  std::string forecasts_key(const Engine& engine, const Request& request, const ForecastSettings& s, const std::string& kind) const;
 
   std::map<std::string, std::shared_ptr<KindOfRequest>, std::less<>> known_;
   std::optional<CostTable> costs_, lent_, rounds_;  // rounds_: of the model's own draft head

@@ -101,17 +101,13 @@ std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibilit
 }
 
 Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool earlier,
-                                              const std::function<bool(const Method&)>& fits) {
+                                              const std::function<bool(const Method&)>& fits, const Foretold* kept) {
   AutomaticChoice out;
   out.settings_ = s;
   out.settings_.cancel = {};  // of the request that asked first
   out.costs_ = &s.model->pass;
   out.calibrated_ = s.calibrated;
   if (!s.shared) out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
-  ForecastSettings whole = s, look;
-  whole.typical = std::make_shared<TypicalAnswers>();
-  look = whole;  // a quarter of the answers; those that come near the best get all
-  look.answers = std::max(1, answers_of(s) / 4);
   std::vector<Candidate> all =
       exact_candidates(s.info, s.form != nullptr, s.options.visibility, earlier, s.head ? &*s.head : nullptr);
   // Text is calibrated by the drafts of a pass of their own; beside what they verify, fewer hold where nothing was taught (docs/lab/0021-auto.md).
@@ -120,26 +116,58 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   const auto fitting = std::stable_partition(all.begin(), all.end(), [&](const Candidate& c) { return !fits || fits(c.method); });
   all.erase(fitting == all.begin() ? std::next(fitting) : fitting,
             all.end());  // where none fits, the plainest says itself what it lacks
-  for (Candidate& c : all) {
-    SLIP_TRY_(pause_point());  // some milliseconds each: where requests share a thread, passes of others go first
-    auto expected = forecast(c.method, look);
-    if (!expected && expected.error().kind == ErrorKind::kUnsupported) continue;
-    if (!expected) return expected.error();
-    c.expected = *expected;
+  for (Candidate& c : all)
     c.guessed = s.calibrated && s.head && !s.head->calibrated && std::holds_alternative<DFlashSpec>(c.method.drafter);
-    out.candidates_.push_back(std::move(c));
-  }
-  if (out.candidates_.empty()) return unsupported("--decoder auto: expected a decoder that this model can run, got none");
-  out.choose();
-  const double near = kNear * (out.forecast_ms(out.best()) - out.prompt_ms_);
-  for (Candidate& c : out.candidates_) {
-    if (out.forecast_ms(c) - out.prompt_ms_ > near) continue;
-    SLIP_TRY_(pause_point());
-    SLIP_TRY(c.expected, forecast(c.method, whole));
-  }
+  if (!kept || !out.take(all, *kept)) SLIP_TRY_(out.forecast_all(s, std::move(all)));
   out.choose();
   out.settled_ = true;
   return out;
+}
+
+/// A first look by a quarter of the answers; candidates that come near the best get all.
+Status AutomaticChoice::forecast_all(const ForecastSettings& s, std::vector<Candidate> all) {
+  ForecastSettings whole = s, look;
+  whole.typical = std::make_shared<TypicalAnswers>();
+  look = whole;
+  look.answers = std::max(1, answers_of(s) / 4);
+  for (Candidate& c : all) {
+    SLIP_TRY_(pause_point());  // some milliseconds each: where requests share a thread, passes of others go first
+    auto expected = forecast(c.method, look);
+    if (!expected && expected.error().kind != ErrorKind::kUnsupported) return expected.error();
+    if (expected) {
+      c.expected = *expected;
+      candidates_.push_back(c);
+    }
+  }
+  if (candidates_.empty()) return unsupported("--decoder auto: expected a decoder that this model can run, got none");
+  choose();
+  const double near = kNear * (forecast_ms(best()) - prompt_ms_);
+  for (Candidate& c : candidates_) {
+    if (forecast_ms(c) - prompt_ms_ > near) continue;
+    SLIP_TRY_(pause_point());
+    SLIP_TRY(c.expected, forecast(c.method, whole));
+  }
+  foretold_.prompt_rows = s.prompt_rows;
+  for (const Candidate& c : all) {
+    const auto at = std::ranges::find(candidates_, c.name, &Candidate::name);
+    foretold_.candidates.emplace_back(c.name, at == candidates_.end() ? std::nullopt : std::optional(at->expected));
+  }
+  return {};
+}
+
+bool AutomaticChoice::take(std::vector<Candidate> all, const Foretold& kept) {
+  const bool same = std::ranges::equal(all, kept.candidates, {}, &Candidate::name, [](const auto& k) { return k.first; });
+  if (!same || std::ranges::none_of(kept.candidates, [](const auto& k) { return k.second.has_value(); })) return false;
+  const double prompt = costs_->ms(settings_.prompt_rows) - costs_->ms(kept.prompt_rows);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!kept.candidates[i].second) continue;
+    all[i].expected = *kept.candidates[i].second;
+    all[i].expected.ms += prompt;
+    all[i].expected.first_ms += prompt;
+    candidates_.push_back(std::move(all[i]));
+  }
+  foretold_ = kept;
+  return true;
 }
 
 double AutomaticChoice::forecast_ms(const Candidate& c) const {

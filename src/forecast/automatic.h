@@ -27,12 +27,21 @@ struct Candidate {
 /// sampling, whose tokens are others, are never among them.
 std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier, const OwnHead* head);
 
+/// What forecasts came to, so that another choice by the same settings needs none.
+struct Foretold {
+  int32_t prompt_rows = 0;  // which may be others: every candidate pays for them alike
+  std::vector<std::pair<std::string, std::optional<Forecast>>> candidates;  // all, by name; nothing where the model cannot run one
+  bool operator==(const Foretold&) const = default;
+};
+
 class AutomaticChoice {
  public:
   /// Forecasts all candidates that `fits` lets through (null: all); those that the model cannot run are left out. The settings' form, model
-  /// and tracker outlive it.
+  /// and tracker outlive it. `kept`: of the same settings; used where it is of the same candidates.
   static Result<AutomaticChoice> make(const ForecastSettings& settings, bool earlier,
-                                      const std::function<bool(const Method&)>& fits);
+                                      const std::function<bool(const Method&)>& fits, const Foretold* kept = nullptr);
+  /// The forecasts that make() went by, `kept` or its own.
+  const Foretold& foretold() const { return foretold_; }
   const Candidate& best() const { return candidates_[best_]; }
   std::span<const Candidate> candidates() const { return candidates_; }
   /// Milliseconds that are expected of a candidate now.
@@ -49,11 +58,14 @@ class AutomaticChoice {
 
  private:
   void choose();
+  Status forecast_all(const ForecastSettings& s, std::vector<Candidate> all);
+  bool take(std::vector<Candidate> all, const Foretold& kept);  // false: of other candidates
   double forecast_ms(const Candidate& c) const;
   bool leaves_the_others(const Candidate& c) const;
   ForecastSettings settings_;
   const CostTable* costs_ = nullptr;
   std::vector<Candidate> candidates_;
+  Foretold foretold_;
   size_t best_ = 0;
   bool calibrated_ = true, settled_ = false;
   double prompt_ms_ = 0;    // that every candidate pays; 0 where requests share passes, whose prompts fill others'

@@ -69,6 +69,7 @@ struct Forecast {
   double first_ms = 0, first_rows = 0;          // of the prompt's pass, and of what of the form runs in it
   double drafter_ms = 0, drafter_forwards = 0;  // of that: a draft head's rounds
   double forwards = 0, draft_forwards = 0, rows = 0, tokens = 0, tested = 0, accepted = 0;
+  bool operator==(const Forecast&) const = default;
 };
 
 /// How many answers a forecast with these settings decodes.

@@ -276,6 +276,36 @@ TEST(Automatic, TakesNoDraftsWhereARowIsAPassAndManyWhereARowIsNothing) {
   }
 }
 
+TEST(Automatic, GoesByWhatWasForetoldOfTheSameCandidates) {
+  const Form form = two_fields(false);
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(50, 1), &form);
+  sure(model.survival, 95000, 100000);
+  ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
+  const auto own = AutomaticChoice::make(s, false, {});
+  ASSERT_TRUE(own);
+  Foretold kept = own->foretold();
+  EXPECT_EQ(kept.prompt_rows, 10);
+  ASSERT_GE(kept.candidates.size(), own->candidates().size());
+  const auto again = AutomaticChoice::make(s, false, {}, &kept);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->why(), own->why());
+  s.prompt_rows = 110;
+  const auto longer = AutomaticChoice::make(s, false, {}, &kept);
+  ASSERT_TRUE(longer);
+  EXPECT_NEAR(longer->expected_ms(longer->best()), own->expected_ms(own->best()) + 100, 1e-9) << "a row is a millisecond";
+  s.prompt_rows = 10;
+  ASSERT_EQ(kept.candidates.front().first, own->candidates().front().name);
+  kept.candidates.front().second->ms = 12;  // beside 60 passes of 50
+  const auto believed = AutomaticChoice::make(s, false, {}, &kept);
+  ASSERT_TRUE(believed);
+  EXPECT_EQ(believed->best().name, kept.candidates.front().first);
+  kept.candidates.back().first = "another";
+  const auto other = AutomaticChoice::make(s, false, {}, &kept);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->why(), own->why()) << "of other candidates";
+  EXPECT_TRUE(other->foretold() == own->foretold());
+}
+
 TEST(Automatic, AsksMoreOfDraftsWherePassesAreShared) {
   const Form form = two_fields(false);
   const auto least_pass = [&](bool shared) {  // in rows, from which on drafts are taken

@@ -14,10 +14,11 @@ class Auto : public Small {
   // Costs of this test alone; Process leaves the variable as it is where there is one.
   Auto() { ::setenv("XDG_CACHE_HOME", path("cache").c_str(), 1); }
   ~Auto() override { ::unsetenv("XDG_CACHE_HOME"); }
-  std::vector<fs::path> kept() const {
+  std::vector<fs::path> kept(std::string_view kind) const {
     std::vector<fs::path> files;
     std::error_code ec;
-    for (const auto& f : fs::directory_iterator(path("cache/slipstream"), ec)) files.push_back(f.path());
+    for (const auto& f : fs::directory_iterator(path("cache/slipstream"), ec))
+      if (f.path().filename().string().starts_with(kind)) files.push_back(f.path());
     return files;
   }
 };
@@ -53,15 +54,45 @@ TEST_F(Auto, SaysWhatItChoseAndWhy) {
 TEST_F(Auto, MeasuresOnceAndKeepsWhatItFound) {
   const auto costs = [&] { return std::string(run_json(over({})).at("decoder").at("chosen").at("costs").as_string()); };
   EXPECT_EQ(costs(), "measured now");
-  ASSERT_EQ(kept().size(), 1u);
-  const fs::path file = kept().front();
+  ASSERT_EQ(kept("costs-").size(), 1u);
+  const fs::path file = kept("costs-").front();
   const std::string whole = read_bytes(file);
   EXPECT_EQ(costs(), "kept from an earlier run");
   write_bytes(file, whole.substr(0, whole.size() / 2));  // an answer that took twice as long as its costs may have dropped it
   EXPECT_EQ(costs(), "measured now") << "half a file";
   EXPECT_GT(read_bytes(file).size(), whole.size() / 2);
   EXPECT_EQ(run_json(over({"--threads", "1"})).at("decoder").at("chosen").at("costs"), "measured now") << "other threads";
-  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_EQ(kept("costs-").size(), 2u);
+}
+
+/// A choice is made again from what was foretold, for requests of the same kind alone, and never from half a file.
+TEST_F(Auto, KeepsWhatItForetoldForRequestsOfTheSameKind) {
+  const std::string form = write("form.json", kSmallForm);
+  fs::path costs;
+  std::string prices;  // an answer that took four times as long as they say drops them
+  const auto why = [&](const Words& more) {
+    if (!prices.empty()) write_bytes(costs, prices);
+    const json::value v = run_json(joined({"run", "--model", small_, "--form", form, "--prompt", "go on"}, more));
+    return std::string(v.at("decoder").at("chosen").at("why").as_string());
+  };
+  const std::string first = why({});
+  ASSERT_EQ(kept("costs-").size(), 1u);
+  costs = kept("costs-").front();
+  prices = read_bytes(costs);
+  ASSERT_EQ(kept("forecasts-").size(), 1u);
+  const fs::path file = kept("forecasts-").front();
+  const std::string whole = read_bytes(file);
+  EXPECT_EQ(why({}), first);
+  EXPECT_EQ(read_bytes(file), whole);
+  EXPECT_EQ(kept("forecasts-").size(), 1u);
+  why({"--law", "graph"});
+  EXPECT_EQ(kept("forecasts-").size(), 2u) << "another visibility";
+  write_bytes(file, whole.substr(0, whole.size() / 2));
+  EXPECT_EQ(why({}), first) << "half a file";
+  EXPECT_EQ(read_bytes(file), whole);
+  write("form.json", R"({"type": "object", "properties": {"light": {"enum": ["red", "green"]}}})");
+  EXPECT_NE(why({}), first) << "another form of the same name";
+  EXPECT_EQ(kept("forecasts-").size(), 3u);
 }
 
 /// A program that PATH finds is known by its file, not by the word that it was called by: a new one measures anew.
