@@ -40,9 +40,9 @@ CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t s
 
 Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
                                                const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
-  const auto is_bf16 = [](const LayerWeights& w) { return w.qkv.type() == WeightType::kBF16; };
-  if (weights.embedding->type() != WeightType::kBF16 || !std::all_of(weights.layers.begin(), weights.layers.end(), is_bf16))
-    return unsupported("{} on {}: expected bf16 weights (--dtype bf16), got another type", options.name, device->name());
+  const auto fits = [](const LayerWeights& w) { return has_tiles(w.qkv.type()); };
+  if (!has_tiles(weights.embedding->type()) || !std::all_of(weights.layers.begin(), weights.layers.end(), fits))
+    return unsupported("{} on {}: expected bf16, int8 or int4 weights (--dtype bf16), got f32", options.name, device->name());
   if (options.window > 0)
     return unsupported("{} on {}: expected full attention in every layer, got a sliding window", options.name, device->name());
   if (options.heads / options.kv_heads > kMostQueries)

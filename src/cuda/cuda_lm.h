@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder on a device: the Lm of lm/lm.h with weights, arena and activations in the device's memory. The host sends a pass's rows, spans and
-// angles in one copy and gets 20 bytes per wanted row back, and logits where they are asked for; passes of up to 64 rows run as captured graphs, one per size. Weights and
-// keys are bf16, norms, softmax and the residual stream f32. Contract W holds as it does on the processor; the bits are the device's own.
+// angles in one copy and gets 20 bytes per wanted row back, and logits where they are asked for; passes of up to 64 rows run as captured graphs, one per size. Weights are bf16, or
+// integers and scales; keys and what products multiply are bf16, norms, softmax and the residual stream f32. Contract W holds as it does on the processor; the bits are the device's own.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,7 +19,7 @@ namespace slip::cuda {
 class CudaLm final : public Lm {
  public:
   /// Copies the weights to the device. kResource when its memory does not hold them and an arena of `slots`; kUnsupported for what has no
-  /// kernel here: weights that are not bf16, sliding windows.
+  /// kernel here: f32 weights, sliding windows.
   static Result<std::unique_ptr<CudaLm>> create(std::unique_ptr<Device> device, const DecoderOptions& options,
                                                 const DecoderWeights& weights, int32_t slots, ThreadPool& pool);
   const LmInfo& info() const override { return info_; }

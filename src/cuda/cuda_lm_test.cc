@@ -3,6 +3,7 @@
 // shares none of this code), and contract W by ==.
 #include "cuda/cuda_lm.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,18 +33,19 @@ fs::path fixtures() {
 
 struct Case {
   std::string folder, rows;
+  WeightType type = WeightType::kBF16;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.folder << " " << c.rows; }
+void PrintTo(const Case& c, std::ostream* out) { *out << c.folder << " " << c.rows << " " << word_of_type(c.type); }
 
-DecoderWeights read_weights(const std::string& folder, ModelConfig& config, ThreadPool& pool) {
+DecoderWeights read_weights(const std::string& folder, ModelConfig& config, ThreadPool& pool, WeightType type = WeightType::kBF16) {
   const fs::path path = fixtures() / "models" / folder;
   auto read = read_model_config(path);
   EXPECT_TRUE(read) << read.error().message;
   config = *read;
   auto checkpoint = Checkpoint::open_folder(path);
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
-  auto weights = load_weights(*checkpoint, config, WeightType::kBF16, kSlots, pool);
+  auto weights = load_weights(*checkpoint, config, type, kSlots, pool);
   EXPECT_TRUE(weights) << weights.error().message;
   return std::move(weights->decoder);
 }
@@ -57,17 +59,17 @@ std::unique_ptr<Device> device() {
   return std::move(*opened);
 }
 
-std::unique_ptr<CudaLm> on_device(const std::string& folder, ThreadPool& pool) {
+std::unique_ptr<CudaLm> on_device(const std::string& folder, ThreadPool& pool, WeightType type = WeightType::kBF16) {
   ModelConfig config;
-  const DecoderWeights weights = read_weights(folder, config, pool);
+  const DecoderWeights weights = read_weights(folder, config, pool, type);
   auto lm = CudaLm::create(device(), config.decoder, weights, kSlots, pool);
   EXPECT_TRUE(lm) << lm.error().message;
   return std::move(*lm);
 }
 
-std::unique_ptr<DecoderLm> on_processor(const std::string& folder, ThreadPool& pool) {
+std::unique_ptr<DecoderLm> on_processor(const std::string& folder, ThreadPool& pool, WeightType type) {
   ModelConfig config;
-  DecoderWeights weights = read_weights(folder, config, pool);
+  DecoderWeights weights = read_weights(folder, config, pool, type);
   return std::move(*DecoderLm::create(config.decoder, std::move(weights), kSlots, pool));
 }
 
@@ -91,25 +93,26 @@ double root_mean_square(std::span<const float> x, std::span<const float> ref) {
 
 class OnDevice : public testing::TestWithParam<Case> {};
 
-TEST_P(OnDevice, IsAsNearToTheReferenceAsTheProcessorsBf16) {
+// Of integers too, whose activations the processor rounds to eight bits and a device to bf16.
+TEST_P(OnDevice, IsAsNearToTheReferenceAsTheProcessorOfTheSameType) {
   ThreadPool pool(1);
   const RowsFile file = rows_of(GetParam());
   const auto expected =
       Checkpoint::open_file(fixtures() / "models" / GetParam().folder / ("expected_" + GetParam().rows + ".safetensors"));
   ASSERT_TRUE(expected) << expected.error().message;
   const std::vector<float> ref = read_as_f32(*expected->find("logits_TV"));
-  const std::vector<float> here = logits(*on_device(GetParam().folder, pool), file);
-  const std::vector<float> there = logits(*on_processor(GetParam().folder, pool), file);
+  const std::vector<float> here = logits(*on_device(GetParam().folder, pool, GetParam().type), file);
+  const std::vector<float> there = logits(*on_processor(GetParam().folder, pool, GetParam().type), file);
   ASSERT_EQ(here.size(), ref.size());
   const double mine = root_mean_square(here, ref), processors = root_mean_square(there, ref);
-  EXPECT_LT(mine, 1.5 * processors);
+  EXPECT_LT(mine, (GetParam().type == WeightType::kBF16 ? 1.5 : 1) * processors);
   EXPECT_GT(mine, 0);
 }
 
 TEST_P(OnDevice, GivesARowTheSameBitsInAnyCompanyAndAnySlot) {
   ThreadPool pool(1);
   const RowsFile file = rows_of(GetParam());
-  const auto lm = on_device(GetParam().folder, pool);
+  const auto lm = on_device(GetParam().folder, pool, GetParam().type);
   const std::vector<float> whole = logits(*lm, file);
   std::vector<int32_t> slots(static_cast<size_t>(kSlots));
   std::iota(slots.begin(), slots.end(), 0);
@@ -123,18 +126,23 @@ TEST_P(OnDevice, GivesARowTheSameBitsInAnyCompanyAndAnySlot) {
 // Long passes go tile by tile, shorter ones run by run.
 TEST(CudaLm, GivesAPromptTheSameBitsInOnePassAndInMany) {
   ThreadPool pool(1);
-  const auto lm = on_device("qwen3", pool);
-  RowsFile file;
-  for (int32_t i = 0; i < 200; ++i)
-    file.rows.push_back({TokenId{(i * 37 + 5) % lm->info().vocab}, Position::text(i), {{0, i + 1}}});
-  const std::vector<float> whole = logits(*lm, file);
-  for (const int64_t split : {129, 70, 9}) EXPECT_EQ(whole, logits(*lm, file, {.split = split})) << split;
+  for (const WeightType type : {WeightType::kBF16, WeightType::kI8}) {
+    const auto lm = on_device("qwen3", pool, type);
+    RowsFile file;
+    for (int32_t i = 0; i < 200; ++i)
+      file.rows.push_back({TokenId{(i * 37 + 5) % lm->info().vocab}, Position::text(i), {{0, i + 1}}});
+    const std::vector<float> whole = logits(*lm, file);
+    for (const int64_t split : {129, 70, 9}) EXPECT_EQ(whole, logits(*lm, file, {.split = split})) << split;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, OnDevice,
                          testing::Values(Case{"qwen2", "causal"}, Case{"qwen2", "field_graph"}, Case{"qwen3", "tree"},
                                          Case{"qwen3", "forked"}, Case{"llama3", "causal"}, Case{"ministral3", "jumps"},
-                                         Case{"ministral3_ramp", "causal"}, Case{"nemotron_labs_diffusion", "block"}));
+                                         Case{"ministral3_ramp", "causal"}, Case{"nemotron_labs_diffusion", "block"},
+                                         Case{"qwen2", "field_graph", WeightType::kI8}, Case{"qwen3", "tree", WeightType::kI8},
+                                         Case{"llama3", "causal", WeightType::kI8}, Case{"ministral3", "jumps", WeightType::kI8},
+                                         Case{"qwen3", "forked", WeightType::kI4}, Case{"llama3", "causal", WeightType::kI4}));
 
 // A pass of 1 .. 80 rows behind 300 cached ones, all wanting their argmax.
 std::vector<TokenId> picks(CudaLm& lm, int32_t first, int32_t rows, Want want) {
@@ -270,8 +278,44 @@ TEST(CudaLm, CountsPassesAndForgetsTheLastOnesStatistics) {
   EXPECT_TRUE(out.statistics.empty());
 }
 
+// A device has the processor's integers and scales: it gives what bf16 gives whose weights are those products of both, but for their rounding.
+TEST(CudaLm, IntegersAreTheProcessors) {
+  ThreadPool pool(1);
+  for (const WeightType type : {WeightType::kI8, WeightType::kI4}) {
+    ModelConfig config;
+    const DecoderWeights weights = read_weights("qwen3", config, pool, type);
+    const PackedMatrix& w = weights.layers.front().gate_up;
+    const auto opened = device();
+    const auto on = upload_gate_up(*opened, w, pool);
+    ASSERT_TRUE(on) << on.error().message;
+    const Tiles& t = on->tiles;
+    ASSERT_NE(t.scale_N, nullptr);
+    const size_t bytes = static_cast<size_t>(t.tiles) * static_cast<size_t>(t.steps) * kTileNumbers;
+    std::vector<uint8_t> held(bytes);
+    std::vector<float> scales(static_cast<size_t>(t.tiles) * kTileChannels), row(static_cast<size_t>(w.k()));
+    ASSERT_TRUE(opened->copy_out(held.data(), t.data, bytes));
+    ASSERT_TRUE(opened->copy_out(scales.data(), t.scale_N, scales.size() * sizeof(float)));
+    ASSERT_TRUE(opened->wait());
+    for (int64_t f = 0; f < w.n() / 2; ++f)
+      for (const bool up : {false, true}) {
+        const auto place = static_cast<size_t>(f / 8 * 16 + (up ? 8 : 0) + f % 8);
+        w.row(up ? w.n() / 2 + f : f, row);
+        for (size_t k = 0; k < row.size(); ++k) {
+          const size_t tile = place / kTileChannels * static_cast<size_t>(t.steps) + k / kInnerStep;
+          const int number = held[tile * kTileNumbers + place % kTileChannels * kInnerStep + k % kInnerStep] - kByteZero;
+          ASSERT_EQ(static_cast<float>(number) * scales[place], row[k]) << word_of_type(type) << " " << f << " " << k;
+        }
+      }
+  }
+}
+
 TEST(CudaLm, RefusesWhatItCannotRun) {
   ThreadPool pool(1);
+  ModelConfig config;
+  const DecoderWeights wide = read_weights("qwen3", config, pool, WeightType::kF32);
+  const auto refused = CudaLm::create(device(), config.decoder, wide, kSlots, pool);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("expected bf16, int8 or int4 weights (--dtype bf16), got f32"));
   const auto lm = on_device("qwen3", pool);
   Row row{TokenId{lm->info().vocab}, Position::text(0), 0, 0, 1, Want::kArgmax};
   const std::vector<SlotSpan> spans = {{0, 1}};

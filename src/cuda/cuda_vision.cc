@@ -44,13 +44,12 @@ Status send_list(Device& device, Memory& m, const List& list) {
 
 Result<std::unique_ptr<CudaVision>> CudaVision::create(std::unique_ptr<Device> device, const DeviceVisionWeights& w,
                                                        ThreadPool& pool) {
-  const auto is_bf16 = [](const DeviceVisionBlock& b) {
-    return b.qkv->type() == WeightType::kBF16 && b.proj->type() == WeightType::kBF16 && b.gate_up->type() == WeightType::kBF16 &&
-           b.down->type() == WeightType::kBF16;
+  const auto all_fit = [](std::initializer_list<const PackedMatrix*> list) {
+    return std::all_of(list.begin(), list.end(), [](const PackedMatrix* m) { return has_tiles(m->type()); });
   };
-  if (w.patch_embed->type() != WeightType::kBF16 || w.merger_0->type() != WeightType::kBF16 ||
-      w.merger_2->type() != WeightType::kBF16 || !std::all_of(w.blocks.begin(), w.blocks.end(), is_bf16))
-    return unsupported("the vision tower on {}: expected bf16 weights (--dtype bf16), got another type", device->name());
+  const auto fits = [&](const DeviceVisionBlock& b) { return all_fit({b.qkv, b.proj, b.gate_up, b.down}); };
+  if (!all_fit({w.patch_embed, w.merger_0, w.merger_2}) || !std::all_of(w.blocks.begin(), w.blocks.end(), fits))
+    return unsupported("the vision tower on {}: expected bf16, int8 or int4 weights (--dtype bf16), got f32", device->name());
   constexpr int kPiece = 8;  // numbers that are written together
   if (w.cell_patches > 1 && w.width % kPiece != 0)
     return unsupported("the vision tower on {}: expected a width that is a multiple of {}, got {}", device->name(), kPiece,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU played by the processor: every thread of a block is a fiber, and barriers and warp instructions are where fibers wait for each
-// other. It knows nothing of time. What it cannot show: races between barriers that its fixed order hides, and the order of sums inside a
+// other. It knows nothing of time. What it cannot show: races between barriers that its fixed orders hide (hurry_last_warps() gives another), and the order of sums inside a
 // matrix instruction, which no one documents (here: ascending k, f32).
 #pragma once
 #include <cmath>
@@ -17,6 +17,9 @@ namespace slip::gpu {
 
 struct uint4 {
   uint32_t x, y, z, w;
+};
+struct uint2 {
+  uint32_t x, y;
 };
 struct float4 {
   float x, y, z, w;
@@ -104,7 +107,21 @@ void wait_for_previous();
 /// For tests: what the kernel before writes. Each block begins when it is not there, and it is when all threads of the block have come to
 /// wait_for_previous(). Until overlap_with({}, {}).
 void overlap_with(std::function<void()> take_away, std::function<void()> write);
+/// For tests: the last so many warps of a block, which fill rings, come far ahead of the others wherever nothing makes them wait.
+void hurry_last_warps(int warps);
 inline void let_next_start() {}
+
+/// Four bytes, each a number + 128, as bf16 in their order: two in `low`, two in `high`.
+inline void widen(uint32_t bytes, uint32_t& low, uint32_t& high) {
+  const auto bf16 = [bytes](int i) {
+    const auto number = static_cast<float>(static_cast<int>(bytes >> (8 * i) & 255U) - 128);
+    return __builtin_bit_cast(uint32_t, number) >> 16;  // of whole numbers of 8 bits nothing is cut off
+  };
+  low = bf16(0) | bf16(1) << 16;
+  high = bf16(2) | bf16(3) << 16;
+}
+/// What this thread wrote to shared memory, a warpgroup's product may read behind the signal that follows.
+inline void show_to_products() {}
 
 inline float reciprocal_root(float x) { return 1 / std::sqrt(x); }
 inline float quotient(float x, float y) { return x / y; }

@@ -196,6 +196,25 @@ __device__ inline float4 load_from_block(const float4* p, int rank) {
   return v;
 }
 
+/// Four bytes, each a number + 128, as bf16 in their order. 128 + b is bf16's 0x4300 with b < 128 in its fraction: a byte's low seven bits stand
+/// there, and 128 is taken off where its highest bit is set, 256 where it is not. Both steps are exact.
+__device__ inline uint32_t widen_pair(uint32_t bytes) {  // in the low halves of 16 bits each
+  const uint32_t number = (bytes & 0x007f007fu) | 0x43004300u, off = (~bytes & 0x00800080u) | 0x43004300u;
+  uint32_t out;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(out) : "r"(off), "r"(0xbf80bf80u), "r"(number));  // number - off
+  return out;
+}
+__device__ inline void widen(uint32_t bytes, uint32_t& low, uint32_t& high) {
+  low = widen_pair(__byte_perm(bytes, 0, 0x4140));
+  high = widen_pair(__byte_perm(bytes, 0, 0x4342));
+}
+/// What this thread wrote to shared memory, a warpgroup's product may read behind the signal that follows.
+__device__ inline void show_to_products() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+#endif
+}
+
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
 /// Without the exact quotient's slow path, a call that would spill what a thread holds; zero for y beyond 2^126.
 __device__ inline float quotient(float x, float y) { return __fdividef(x, y); }

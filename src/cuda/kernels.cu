@@ -19,6 +19,16 @@ __device__ inline void load_piece(float (&v)[kPiece], const Tiles& w, int n, int
   const size_t tile =
       static_cast<size_t>(n / kTileChannels) * static_cast<size_t>(w.steps) + static_cast<size_t>(first / kInnerStep);
   const int line = n % kTileChannels;
+  if (w.scale_N) {
+    const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const unsigned char*>(w.data) + tile * kTileNumbers +
+                                                        static_cast<size_t>(line * kInnerStep + first % kInnerStep));
+    const float scale = w.scale_N[n];
+    for (int i = 0; i < kPiece; ++i) {
+      const uint32_t byte = (i < 4 ? bytes.x : bytes.y) >> (8 * (i % 4)) & 255U;
+      v[i] = static_cast<float>(static_cast<int>(byte) - kByteZero) * scale;
+    }
+    return;
+  }
   const uint4 words =
       *reinterpret_cast<const uint4*>(static_cast<const Bf16*>(w.data) + tile * kTileNumbers +
                                       static_cast<size_t>(line * kInnerStep + line_place(line, first % kInnerStep)));

@@ -33,13 +33,15 @@ struct PassCounts {
   int32_t rows = 0, wanted = 0, items = 0, chosen = 0;  // chosen: of the wanted rows, the first so many want no logits
 };
 
-/// A matrix w_NK in tiles of 64 channels x 64 inner numbers, bf16, 8 KiB each: [tile][step][channel][line_place]. Padding is zero; the number
-/// of tiles is even.
+/// A matrix w_NK in tiles of 64 channels x 64 inner numbers. bf16: 8 KiB each, [tile][step][channel][line_place]. With scales: bytes, 4 KiB each,
+/// [tile][step][channel][k], weight = (byte - kByteZero) * scale of its channel. Padding is zero; the number of tiles is even.
 struct Tiles {
   const void* data = nullptr;
   int32_t n = 0, k = 0;  // real channels and inner dimension
   int32_t tiles = 0, steps = 0;
+  const float* scale_N = nullptr;  // of all channels of all tiles
 };
+constexpr int kByteZero = 128;
 
 /// bf16 rows x_TK as products read them: [step of 64][room][line_place]; `room`: rows from one step to the next, a multiple of 8. Whoever
 /// writes them writes zeros behind the last number of a row.

@@ -3,6 +3,9 @@
 // ring of their own. One warp fills each; warpgroups of 128 threads multiply, 64 channels each. Weights do not depend on what an
 // earlier kernel does: their ring fills while that kernel ends.
 //
+// Weights of bytes come into a third ring, from which two further warps widen them to bf16 in the ring of weights. Whole numbers of 8 bits are bf16
+// numbers, so that products and sums are those of bf16 weights; a channel's scale multiplies its sum.
+//
 // Up to 128 rows, a block takes one of some 132 runs of all tiles' steps [stream-K, Osama et al. 2023], so that every processor reads the same number
 // of bytes. Tiles that runs share are summed by the last of them to arrive; or, where a cluster's blocks are the runs of one tile, by all of them, each
 // for its part of the rows, out of each other's shared memory. Above, a block takes two tiles and 128 or 192 rows at a time and makes
@@ -11,141 +14,10 @@
 #include "cuda/gpu.h"
 #include "cuda/kernels.h"
 #include "cuda/numbers.h"
+#include "cuda/product_rings.h"
 
 namespace slip::cuda {
 namespace {
-
-using namespace gpu;
-
-constexpr int kGroupThreads = 128, kProducerThreads = 128;
-constexpr int kTileBytes = kTileNumbers * 2, kLineBytes = kInnerStep * 2;
-constexpr int kMostStages = 16;
-constexpr int kMostRows = 192;  // of a block; their sums leave no registers for the error function
-constexpr int kGroupWarps = kGroupThreads / 32;
-constexpr size_t kPartOfProcessor = size_t{85} << 10, kHalfProcessor = size_t{112} << 10, kWholeProcessor = size_t{227} << 10;
-
-struct ProductPlan {
-  ProductArgs a;
-  int32_t weight_stages, row_stages;
-  int32_t first_row;   // run by run
-  int32_t row_blocks;  // tile by tile
-};
-
-/// Where the runs of a matrix begin. A tile of few is cut into equal parts, so that a run has one tile; many tiles lie in a line.
-struct Cuts {
-  int steps, total, parts, runs;  // steps of a tile and of all; of a tile, or 0; of the matrix
-  __host__ __device__ Cuts(const Tiles& w) : steps(w.steps), total(w.steps * w.tiles), parts(kRuns / w.tiles) {
-    if (parts > steps) parts = steps;
-    if (parts < 2) parts = 0;
-    runs = parts > 0 ? w.tiles * parts : total < kRuns ? total : kRuns;
-  }
-  // 132 times the steps fit 32 bits for matrices of up to 66 billion numbers.
-  __device__ int begin(int run) const { return parts > 0 ? run / parts * steps + run % parts * steps / parts : run * total / runs; }
-  __device__ int run_of(int step) const {
-    return parts > 0 ? step / steps * parts + ((step % steps + 1) * parts - 1) / steps : ((step + 1) * runs - 1) / total;
-  }
-};
-
-/// A tile's sums as choices are made among them: rows of two halves of 32 channels, apart so that 32 threads that walk a half each
-/// meet 32 banks.
-constexpr int kHalfTile = kTileChannels / 2, kHalfStride = kHalfTile + 1, kScoreStride = 2 * kHalfStride;
-
-template <int kGroups, int kRows>
-struct Rings {
-  static constexpr int kWeightBytes = kGroups * kTileBytes, kRowBytes = kRows * kLineBytes;
-  unsigned char *weights, *rows;
-  Signal *weights_full, *weights_empty, *rows_full, *rows_empty;
-  int* last;
-  float* scores;
-  __device__ Rings(const ProductPlan& p) {
-    weights = shared();
-    rows = weights + p.weight_stages * kWeightBytes;
-    weights_full = reinterpret_cast<Signal*>(rows + p.row_stages * kRowBytes);
-    weights_empty = weights_full + kMostStages;
-    rows_full = weights_empty + kMostStages;
-    rows_empty = rows_full + kMostStages;
-    last = reinterpret_cast<int*>(rows_empty + kMostStages);
-    scores = reinterpret_cast<float*>(last + 4);
-  }
-  static constexpr size_t fixed_bytes(Then then) {
-    return 4 * kMostStages * sizeof(Signal) + 16 + (then == Then::kChoice ? kRows * kScoreStride * sizeof(float) : 0);
-  }
-};
-
-/// A place in a ring of `stages`.
-struct Place {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void next(int stages) {
-    if (++stage < stages) return;
-    stage = 0;
-    parity ^= 1;
-  }
-  __device__ int before(int back, int stages) const { return stage >= back ? stage - back : stage - back + stages; }
-};
-
-/// A stretch of steps: `count` from `first` on for the first group, and from one tile further for the next; and the first of its rows.
-struct Work {
-  int first, count, row;
-};
-
-/// A block's stretches one after the other: its run; or, tile by tile, every so-many-th.
-template <int kGroups, int kRows>
-struct Works {
-  int next, end;
-  __device__ Works(const ProductPlan& p) : next(block_x()), end(kGroups == 1 ? next + 1 : p.a.w.tiles / kGroups * p.row_blocks) {}
-  __device__ bool more() const { return next < end; }
-  __device__ Work take(const ProductPlan& p, const Cuts& cuts) {
-    const int i = next;
-    next += blocks_x();
-    if (kGroups == 1) {
-      const int first = cuts.begin(i);
-      return {first, cuts.begin(i + 1) - first, p.first_row};
-    }
-    // Rows first: the blocks that run at a time read few weights.
-    return {kGroups * (i / p.row_blocks) * cuts.steps, cuts.steps, i % p.row_blocks * kRows};
-  }
-};
-
-template <int kGroups, int kRows>
-__device__ inline void fill_weights(const ProductPlan& p, const Rings<kGroups, kRows>& rings, const Cuts& cuts) {
-  const char* w = static_cast<const char*>(p.a.w.data);
-  Place at;
-  int filled = 0;
-  for (Works<kGroups, kRows> works(p); works.more();) {
-    const Work work = works.take(p, cuts);
-    for (int i = 0; i < work.count; ++i, at.next(p.weight_stages)) {
-      if (++filled > p.weight_stages) signal_wait(rings.weights_empty + at.stage, at.parity ^ 1);
-      Signal* full = rings.weights_full + at.stage;
-      begin_fill(full, rings.kWeightBytes);
-#pragma unroll
-      for (int g = 0; g < kGroups; ++g)
-        fill(rings.weights + at.stage * rings.kWeightBytes + g * kTileBytes,
-             w + static_cast<size_t>(work.first + g * cuts.steps + i) * kTileBytes, kTileBytes, full);
-      end_fill(full);
-    }
-  }
-}
-
-template <int kGroups, int kRows>
-__device__ inline void fill_rows(const ProductPlan& p, const Rings<kGroups, kRows>& rings, const Cuts& cuts) {
-  const size_t step_bytes = static_cast<size_t>(p.a.x_TK.room) * kLineBytes;
-  Place at;
-  int filled = 0;
-  for (Works<kGroups, kRows> works(p); works.more();) {
-    const Work work = works.take(p, cuts);
-    const char* x = reinterpret_cast<const char*>(p.a.x_TK.data) + static_cast<size_t>(work.row) * kLineBytes;
-    int k = work.first % cuts.steps;
-    for (int i = 0; i < work.count; ++i, at.next(p.row_stages)) {
-      if (++filled > p.row_stages) signal_wait(rings.rows_empty + at.stage, at.parity ^ 1);
-      Signal* full = rings.rows_full + at.stage;
-      begin_fill(full, rings.kRowBytes);
-      fill(rings.rows + at.stage * rings.kRowBytes, x + static_cast<size_t>(k) * step_bytes, rings.kRowBytes, full);
-      end_fill(full);
-      if (++k == cuts.steps) k = 0;
-    }
-  }
-}
 
 /// The eights of rows of a tile that a block stores: bit j for rows 8 j to 8 j + 7.
 using Eights = uint32_t;
@@ -348,8 +220,18 @@ __device__ inline Eights share_in_cluster(float (&sums)[kRows / 2], float4* plac
   return mine;
 }
 
-template <int kGroups, int kRows>
-__device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows>& rings, const Cuts& cuts) {
+/// A tile's sums times the scales of its channels.
+template <int kRows>
+__device__ inline void scale_sums(const Tiles& w, float (&sums)[kRows / 2], int tile) {
+  const Lane lane;
+  const float* scale = w.scale_N + tile * kTileChannels;
+  const float low = scale[lane.channel(0)], high = scale[lane.channel(2)];
+#pragma unroll
+  for (int i = 0; i < kRows / 2; ++i) sums[i] *= i % 4 < 2 ? low : high;
+}
+
+template <int kGroups, int kRows, bool kBytes>
+__device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows, kBytes>& rings, const Cuts& cuts) {
   constexpr bool kWhole = kGroups > 1;
   const int group = thread() / kGroupThreads;
   const bool tells = thread() % 32 == 0;
@@ -400,23 +282,28 @@ __device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows
 #pragma unroll
         for (int i = 0; i < kRows / 2; ++i) sums[i] = 0.0F + sums[i];
       }
+      if constexpr (kBytes) scale_sums<kRows>(p.a.w, sums, tile);
       store<kGroups, kRows>(p.a, sums, mine, rings.scores, tile, work.row, count);
     }
   }
 }
 
-template <int kGroups, int kRows>
+template <int kGroups, int kRows, bool kBytes>
 __global__ void __launch_bounds__(kGroups* kGroupThreads + kProducerThreads, kGroups == 1 && kRows <= 64 ? 2 : 1)
     product_kernel(ProductPlan p) {
   constexpr int kConsumers = kGroups * kGroupThreads;
   constexpr bool kMoves = kGroups == 2;  // registers, from those that copy to those that multiply
   const Cuts cuts(p.a.w);
-  const Rings<kGroups, kRows> rings(p);
+  const Rings<kGroups, kRows, kBytes> rings(p);
   if (thread() == 0) {
     const int warps = kGroups * kGroupWarps;
     for (int i = 0; i < p.weight_stages; ++i) {
-      signal_init(rings.weights_full + i, kFillers);
+      signal_init(rings.weights_full + i, kBytes ? kWideningWarps : kFillers);
       signal_init(rings.weights_empty + i, warps);
+    }
+    for (int i = 0; kBytes && i < p.copied_stages; ++i) {
+      signal_init(rings.copied_full + i, kFillers);
+      signal_init(rings.copied_empty + i, kWideningWarps);
     }
     for (int i = 0; i < p.row_stages; ++i) {
       signal_init(rings.rows_full + i, kFillers);
@@ -429,43 +316,46 @@ __global__ void __launch_bounds__(kGroups* kGroupThreads + kProducerThreads, kGr
     if constexpr (kMoves) give_registers<40>();
     const int warp = (thread() - kConsumers) / 32;
     if (warp == 0) {
-      fill_weights<kGroups, kRows>(p, rings, cuts);
+      fill_weights(p, rings, cuts);
       let_next_start();  // its weights would be in the way before
     }
     if (warp == 1) {
       wait_for_previous();
-      fill_rows<kGroups, kRows>(p, rings, cuts);
+      fill_rows(p, rings, cuts);
     }
+    if constexpr (kBytes)
+      if (warp >= 2) widen_weights(p, rings, cuts);
   } else {
     if constexpr (kMoves) take_registers<232>();
     wait_for_previous();
-    multiply<kGroups, kRows>(p, rings, cuts);
+    multiply(p, rings, cuts);
   }
 }
 
-/// Stages that fit into `room`: `row_stages` of rows, if there are as many, and the rest for weights.
-template <int kGroups, int kRows>
+/// Stages that fit into `room`: `row_stages` of rows, if there are as many, and the rest for weights as they come.
+template <int kGroups, int kRows, bool kBytes>
 size_t plan_rings(ProductPlan& plan, size_t room, int row_stages) {
-  using R = Rings<kGroups, kRows>;
+  using R = Rings<kGroups, kRows, kBytes>;
   const size_t limit = shared_limit(), fixed = R::fixed_bytes(plan.a.then), bytes = (room < limit ? room : limit) - fixed;
-  while (row_stages > 2 && bytes < static_cast<size_t>(row_stages) * R::kRowBytes + 2 * R::kWeightBytes) --row_stages;
-  const size_t stages = (bytes - static_cast<size_t>(row_stages) * R::kRowBytes) / R::kWeightBytes;
-  plan.weight_stages = static_cast<int>(stages < kMostStages ? stages : size_t{kMostStages});
+  while (row_stages > 2 && bytes < static_cast<size_t>(row_stages) * R::kRowBytes + 2 * R::kCopiedBytes) --row_stages;
+  const size_t stages = (bytes - static_cast<size_t>(row_stages) * R::kRowBytes) / R::kCopiedBytes;
+  plan.copied_stages = static_cast<int>(stages < kMostStages ? stages : size_t{kMostStages});
+  plan.weight_stages = kBytes ? kWideStages : plan.copied_stages;
   plan.row_stages = row_stages;
-  return static_cast<size_t>(plan.weight_stages) * R::kWeightBytes + static_cast<size_t>(row_stages) * R::kRowBytes + fixed;
+  return static_cast<size_t>(plan.copied_stages) * R::kCopiedBytes + static_cast<size_t>(row_stages) * R::kRowBytes + fixed;
 }
 
 constexpr int kMostCluster = 8;  // blocks that any device with clusters runs together
 
-template <int kRows>
+template <int kRows, bool kBytes>
 void run_by_run(const ProductArgs& args, size_t room, int row_stages, StreamHandle stream, int first_row = 0) {
-  ProductPlan plan{args, 0, 0, first_row, 1};
-  const size_t bytes = plan_rings<1, kRows>(plan, room, row_stages);
+  ProductPlan plan{args, 0, 0, 0, first_row, 1};
+  const size_t bytes = plan_rings<1, kRows, kBytes>(plan, room, row_stages);
   const Cuts cuts(args.w);
   static_assert(2 * kLineBytes >= kTileChannels * sizeof(float));  // two stages of rows hold a tile's sums
   const bool in_clusters = cuts.parts > 1 && cuts.parts <= kMostCluster && args.then != Then::kChoice &&
-                           may_cluster(reinterpret_cast<const void*>(product_kernel<1, kRows>));
-  launch(product_kernel<1, kRows>, cuts.runs, 1, kGroupThreads + kProducerThreads, bytes, static_cast<Stream>(stream), plan,
+                           may_cluster(reinterpret_cast<const void*>(product_kernel<1, kRows, kBytes>));
+  launch(product_kernel<1, kRows, kBytes>, cuts.runs, 1, kGroupThreads + kProducerThreads, bytes, static_cast<Stream>(stream), plan,
          in_clusters ? cuts.parts : 1);
 }
 
@@ -474,34 +364,43 @@ int rounds(const ProductArgs& args, int rows, int each) {
   return (args.w.tiles / 2 * ((rows + each - 1) / each) + kRuns - 1) / kRuns * each;
 }
 
-template <int kRows>
+template <int kRows, bool kBytes>
 void tile_by_tile(const ProductArgs& args, int rows, int row_stages, StreamHandle stream) {
-  ProductPlan plan{args, 0, 0, 0, (rows + kRows - 1) / kRows};
-  const size_t bytes = plan_rings<2, kRows>(plan, kWholeProcessor, row_stages);
+  ProductPlan plan{args, 0, 0, 0, 0, (rows + kRows - 1) / kRows};
+  const size_t bytes = plan_rings<2, kRows, kBytes>(plan, kWholeProcessor, row_stages);
   const int works = args.w.tiles / 2 * plan.row_blocks;
-  launch(product_kernel<2, kRows>, works < kRuns ? works : kRuns, 1, 2 * kGroupThreads + kProducerThreads, bytes,
+  launch(product_kernel<2, kRows, kBytes>, works < kRuns ? works : kRuns, 1, 2 * kGroupThreads + kProducerThreads, bytes,
          static_cast<Stream>(stream), plan);
 }
 
-}  // namespace
-
-void product(const ProductArgs& args, int rows, StreamHandle stream) {
+template <bool kBytes>
+void product_of(const ProductArgs& args, int rows, StreamHandle stream) {
   // Room for a second block on a processor, of a product or of attention: the next product's weights come while that one ends.
   const size_t part = args.then == Then::kChoice ? kHalfProcessor : kPartOfProcessor;
-  if (rows <= 8) return run_by_run<8>(args, part, 6, stream);
-  if (rows <= 16) return run_by_run<16>(args, part, 6, stream);
-  if (rows <= 32) return run_by_run<32>(args, part, 5, stream);
-  if (rows <= 64) return run_by_run<64>(args, part, 4, stream);
-  if (rows <= kStreamRows) return run_by_run<kStreamRows>(args, kWholeProcessor, 5, stream);
+  if (rows <= 8) return run_by_run<8, kBytes>(args, part, 6, stream);
+  if (rows <= 16) return run_by_run<16, kBytes>(args, part, 6, stream);
+  if (rows <= 32) return run_by_run<32, kBytes>(args, part, 5, stream);
+  if (rows <= 64) return run_by_run<64, kBytes>(args, part, 4, stream);
+  if (rows <= kStreamRows) return run_by_run<kStreamRows, kBytes>(args, kWholeProcessor, 5, stream);
   if (args.then == Then::kChoice) {  // choices are made run by run only
-    for (int first = 0; first < rows; first += kStreamRows) run_by_run<kStreamRows>(args, kWholeProcessor, 5, stream, first);
+    for (int first = 0; first < rows; first += kStreamRows)
+      run_by_run<kStreamRows, kBytes>(args, kWholeProcessor, 5, stream, first);
     return;
   }
   // Without the warpgroups' instruction the wider block's sums do not fit the registers.
   const bool may_be_wide = has_warpgroup_products() && args.then != Then::kGelu;
   if (may_be_wide && rounds(args, rows, kMostRows) <= rounds(args, rows, 128))
-    return tile_by_tile<kMostRows>(args, rows, 5, stream);
-  tile_by_tile<128>(args, rows, 6, stream);
+    return tile_by_tile<kMostRows, kBytes>(args, rows, 5, stream);
+  tile_by_tile<128, kBytes>(args, rows, 6, stream);
+}
+
+}  // namespace
+
+void product(const ProductArgs& args, int rows, StreamHandle stream) {
+  if (args.w.scale_N)
+    product_of<true>(args, rows, stream);
+  else
+    product_of<false>(args, rows, stream);
 }
 
 }  // namespace slip::cuda

@@ -18,9 +18,12 @@ namespace {
 
 struct Case {
   int tiles, steps, rows;
+  bool bytes = false;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.tiles << " tiles of " << c.steps << " steps, " << c.rows << " rows"; }
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.tiles << " tiles of " << c.steps << " steps, " << c.rows << " rows" << (c.bytes ? ", bytes" : "");
+}
 
 class Products : public testing::TestWithParam<Case> {
  protected:
@@ -31,8 +34,15 @@ class Products : public testing::TestWithParam<Case> {
     k_ = c.steps * kInnerStep - 3;  // the last step is not full
     n_ = c.tiles * kTileChannels - 5;
     weights_.resize(static_cast<size_t>(c.tiles * c.steps) * kTileNumbers);
-    for (int n = 0; n < n_; ++n)
-      for (int k = 0; k < k_; ++k) weights_[place(n, k)] = to_bf16(normal(random)).bits;
+    bytes_.resize(weights_.size(), kByteZero);
+    scales_.resize(static_cast<size_t>(c.tiles * kTileChannels), 0);
+    for (int n = 0; n < n_; ++n) {
+      scales_[static_cast<size_t>(n)] = 0.001F * static_cast<float>(1 + n % 7);
+      for (int k = 0; k < k_; ++k) {
+        weights_[place(n, k)] = to_bf16(normal(random)).bits;
+        bytes_[place_of_byte(n, k)] = static_cast<uint8_t>((n * 31 + k * 57 + n * k) % 256);
+      }
+    }
     x_TK_.resize(static_cast<size_t>(c.rows * k_));
     for (uint16_t& x : x_TK_) x = to_bf16(normal(random)).bits;
     bias_.resize(static_cast<size_t>(n_));
@@ -43,6 +53,16 @@ class Products : public testing::TestWithParam<Case> {
     const size_t tile = static_cast<size_t>(n / kTileChannels * GetParam().steps + k / kInnerStep);
     const int line = n % kTileChannels;
     return tile * kTileNumbers + static_cast<size_t>(line * kInnerStep + line_place(line, k % kInnerStep));
+  }
+
+  size_t place_of_byte(int n, int k) const {
+    const size_t tile = static_cast<size_t>(n / kTileChannels * GetParam().steps + k / kInnerStep);
+    return tile * kTileNumbers + static_cast<size_t>(n % kTileChannels * kInnerStep + k % kInnerStep);
+  }
+
+  double weight(int n, int k) const {
+    if (GetParam().bytes) return (bytes_[place_of_byte(n, k)] - kByteZero) * double{scales_[static_cast<size_t>(n)]};
+    return to_float(BF16{weights_[place(n, k)]});
   }
 
   /// Rows first .. first + rows - 1 in one product.
@@ -56,7 +76,8 @@ class Products : public testing::TestWithParam<Case> {
     std::vector<int32_t> arrivals(static_cast<size_t>(GetParam().tiles), 0);
     ProductArgs args{};
     args.count = &rows;
-    args.w = {weights_.data(), n_, k_, GetParam().tiles, GetParam().steps};
+    args.w = {weights_.data(), n_, k_, GetParam().tiles, GetParam().steps, nullptr};
+    if (GetParam().bytes) args.w.data = bytes_.data(), args.w.scale_N = scales_.data();
     args.x_TK = x;
     args.bias_N = bias_.data();
     args.then = Then::kStore;
@@ -73,7 +94,8 @@ class Products : public testing::TestWithParam<Case> {
 
   int k_ = 0, n_ = 0;
   std::vector<uint16_t> weights_, x_TK_;
-  std::vector<float> bias_;
+  std::vector<uint8_t> bytes_;
+  std::vector<float> bias_, scales_;
 };
 
 TEST_P(Products, AreTheSumsInDoubleUpToRounding) {
@@ -83,7 +105,7 @@ TEST_P(Products, AreTheSumsInDoubleUpToRounding) {
     for (int n = 0; n < n_; n += 11) {
       double sum = bias_[static_cast<size_t>(n)], size = 0;
       for (int k = 0; k < k_; ++k) {
-        const double term = double{to_float(BF16{weights_[place(n, k)]})} * to_float(BF16{x_TK_[static_cast<size_t>(t * k_ + k)]});
+        const double term = weight(n, k) * to_float(BF16{x_TK_[static_cast<size_t>(t * k_ + k)]});
         sum += term;
         size += std::abs(term);
       }
@@ -107,9 +129,37 @@ TEST_P(Products, WaitForTheirRows) {
   for (const int n : {rows, 64, 9, 1}) EXPECT_EQ(multiply(0, std::min(n, rows), true), multiply(0, std::min(n, rows))) << n;
 }
 
+// Rings are not written before what was in them is multiplied, however quick those are that fill them.
+TEST_P(Products, WaitForTheirRings) {
+  const int rows = std::min(GetParam().rows, 200);
+  for (const int n : {rows, 9}) {
+    const std::vector<float> usual = multiply(0, std::min(n, rows));
+    for (const int warps : {2, 4}) {
+      gpu::hurry_last_warps(warps);
+      EXPECT_EQ(multiply(0, std::min(n, rows)), usual) << n << " rows, the last " << warps << " warps";
+      gpu::hurry_last_warps(0);
+    }
+  }
+}
+
 // 132 tiles and 384 rows: one round of blocks of 192 rows, two of blocks of 128.
 INSTANTIATE_TEST_SUITE_P(OfAllKinds, Products,
-                         testing::Values(Case{132, 1, 384}, Case{4, 9, 200}, Case{70, 3, 130}, Case{2, 5, 70}));
+                         testing::Values(Case{132, 1, 384}, Case{4, 9, 200}, Case{70, 3, 130}, Case{2, 5, 70},
+                                         Case{132, 1, 384, true}, Case{4, 9, 200, true}, Case{70, 3, 130, true},
+                                         Case{2, 5, 70, true}));
+
+// Every byte is the number that it stands for, to the bit.
+TEST(Widen, GivesTheNumberOfEveryByte) {
+  for (uint32_t b = 0; b < 256; ++b) {
+    uint32_t low = 0, high = 0;
+    gpu::widen(b | (255 - b) << 8 | (b ^ 85) << 16 | 7U << 24, low, high);
+    const auto number = [](uint32_t byte) {
+      return static_cast<uint32_t>(to_bf16(static_cast<float>(static_cast<int>(byte) - 128)).bits);
+    };
+    EXPECT_EQ(low, number(b) | number(255 - b) << 16);
+    EXPECT_EQ(high, number(b ^ 85) | number(7) << 16);
+  }
+}
 
 }  // namespace
 }  // namespace slip::cuda

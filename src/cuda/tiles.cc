@@ -2,8 +2,10 @@
 #include "cuda/tiles.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "base/check.h"
 #include "core/dtype.h"
 
 namespace slip::cuda {
@@ -12,9 +14,28 @@ namespace {
 /// Tiles of weights on their way: halves of page-locked memory, one of which is filled while the other's copy runs.
 constexpr size_t kStagingBytes = size_t{64} << 20;
 
+/// A channel's bf16 numbers in its line of every step.
+void put_numbers(std::span<const float> row, int channel, std::byte* line) {
+  auto* to = reinterpret_cast<uint16_t*>(line) + channel * kInnerStep;
+  for (size_t k = 0; k < row.size(); ++k)
+    to[k / kInnerStep * kTileNumbers + static_cast<size_t>(line_place(channel, static_cast<int>(k % kInnerStep)))] =
+        to_bf16(row[k]).bits;
+}
+
+/// The same of integers, which are its numbers over their scale.
+void put_bytes(std::span<const float> row, float scale, int channel, std::byte* line) {
+  auto* to = reinterpret_cast<uint8_t*>(line) + channel * kInnerStep;
+  for (size_t k = 0; k < row.size(); ++k) {
+    const auto number = scale > 0 ? static_cast<int>(std::lround(row[k] / scale)) : 0;
+    to[k / kInnerStep * kTileNumbers + k % kInnerStep] = static_cast<uint8_t>(number + kByteZero);
+  }
+}
+
 /// `source(n)`: the channel of w that stands at place n of the tiles, or -1.
 Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t places, const std::function<int64_t(int64_t)>& source,
                                ThreadPool& pool) {
+  SLIP_CHECK(has_tiles(w.type()), "whoever uploads has asked");
+  const bool bytes = w.type() != WeightType::kBF16;
   DeviceMatrix m;
   Tiles& t = m.tiles;
   t.n = static_cast<int32_t>(places);
@@ -22,33 +43,40 @@ Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t pl
   t.steps = static_cast<int32_t>((w.k() + kInnerStep - 1) / kInnerStep);
   const auto whole = static_cast<int32_t>((places + kTileChannels - 1) / kTileChannels);
   t.tiles = (whole + 1) / 2 * 2;
-  const size_t line = static_cast<size_t>(t.steps) * kTileNumbers, line_bytes = line * sizeof(uint16_t);
+  const size_t line_bytes = static_cast<size_t>(t.steps) * kTileNumbers * (bytes ? 1 : sizeof(uint16_t));
   SLIP_TRY(m.memory, device.allocate(static_cast<size_t>(t.tiles) * line_bytes, "weights"));
   SLIP_TRY(void* const staging, device.staging(std::max(kStagingBytes, 2 * line_bytes)));
   const auto each = static_cast<int64_t>(device.staging_bytes() / 2 / line_bytes);
-  const auto fill = [&](int64_t tile, uint16_t* to) {
-    std::memset(to, 0, line_bytes);
+  const auto channel_at = [&](int64_t n) { return n < places ? source(n) : -1; };
+  const auto fill = [&](int64_t tile, std::byte* to) {
+    std::memset(to, bytes ? kByteZero : 0, line_bytes);
     std::vector<float> row(static_cast<size_t>(w.k()));
     for (int c = 0; c < kTileChannels; ++c) {
-      const int64_t n = tile * kTileChannels + c, from = n < places ? source(n) : -1;
+      const int64_t from = channel_at(tile * kTileChannels + c);
       if (from < 0) continue;
       w.row(from, row);
-      uint16_t* channel = to + c * kInnerStep;
-      for (int64_t k = 0; k < w.k(); ++k)
-        channel[k / kInnerStep * kTileNumbers + line_place(c, static_cast<int>(k % kInnerStep))] =
-            to_bf16(row[static_cast<size_t>(k)]).bits;
+      if (bytes)
+        put_bytes(row, w.scales()[from], c, to);
+      else
+        put_numbers(row, c, to);
     }
   };
   for (int64_t first = 0, turn = 0; first < whole; first += each, ++turn) {
-    auto* half = static_cast<uint16_t*>(staging) + static_cast<size_t>(turn % 2) * static_cast<size_t>(each) * line;
+    auto* half = static_cast<std::byte*>(staging) + static_cast<size_t>(turn % 2) * static_cast<size_t>(each) * line_bytes;
     const int64_t tiles = std::min(each, whole - first);
-    pool.run(tiles, [&](int64_t i) { fill(first + i, half + static_cast<size_t>(i) * line); });
+    pool.run(tiles, [&](int64_t i) { fill(first + i, half + static_cast<size_t>(i) * line_bytes); });
     SLIP_TRY_(device.wait());  // the other half's copy: it is the next to be filled
     SLIP_TRY_(device.copy_in(m.memory.data<char>() + static_cast<size_t>(first) * line_bytes, half,
                              static_cast<size_t>(tiles) * line_bytes));
   }
   SLIP_TRY_(device.wait());
   t.data = m.memory.data();
+  if (!bytes) return m;
+  std::vector<float> scales(static_cast<size_t>(t.tiles) * kTileChannels, 0);
+  for (size_t n = 0; n < scales.size(); ++n)
+    if (const int64_t from = channel_at(static_cast<int64_t>(n)); from >= 0) scales[n] = w.scales()[from];
+  SLIP_TRY(m.scales, upload(device, scales));
+  t.scale_N = m.scales.data<float>();
   return m;
 }
 

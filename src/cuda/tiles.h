@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights on a device: from the processor's packed matrices, row by row, to the tiles of kernels.h.
+// Weights on a device: from the processor's packed matrices, row by row, to the tiles of kernels.h. Integers stay what they are, those of int4 too,
+// which are a byte each here.
 #pragma once
 #include <functional>
 #include <span>
@@ -12,9 +13,12 @@
 namespace slip::cuda {
 
 struct DeviceMatrix {
-  Memory memory;
+  Memory memory, scales;
   Tiles tiles;
 };
+
+/// Whether matrices of this type can be products' weights.
+inline bool has_tiles(WeightType type) { return type != WeightType::kF32; }
 
 /// Bytes of a product's rows of `width` numbers; whole blocks of rows are read, so that the last of them may reach past the end.
 inline size_t row_bytes(size_t rows, int64_t width) {

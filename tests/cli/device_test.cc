@@ -14,10 +14,10 @@ class Device : public Cli {
   Device() { setenv("SLIPSTREAM_PLUGINS", SLIP_EMULATED_PLUGINS, 1); }
   ~Device() override { unsetenv("SLIPSTREAM_PLUGINS"); }
 
-  std::vector<float> logits(const std::string& device, int split) {
+  std::vector<float> logits(const std::string& device, int split, const std::string& type) {
     const std::string folder = fixture("models/qwen3"), out = path("logits.safetensors");
     const json::value said = run_json({"forward", "--model", folder, "--rows", folder + "/rows_tree.json", "--out", out, "--dtype",
-                                       "bf16", "--device", device, "--split", std::to_string(split)});
+                                       type, "--device", device, "--split", std::to_string(split)});
     EXPECT_GT(said.at("rows").as_int64(), 0);
     const auto file = Checkpoint::open_file(out);
     EXPECT_TRUE(file) << file.error().message;
@@ -26,15 +26,19 @@ class Device : public Cli {
 };
 
 TEST_F(Device, RunsAPassWithTheSameBitsAtAnyWidth) {
-  const std::vector<float> whole = logits("cuda:0", 0), parts = logits("cuda:0", 3), processor = logits("cpu", 0);
-  EXPECT_EQ(whole, parts);
-  EXPECT_NE(whole, processor) << "the device has bits of its own";
-  double error = 0, size = 0;
-  for (size_t i = 0; i < whole.size(); ++i) {
-    error += (whole[i] - processor[i]) * (whole[i] - processor[i]);
-    size += processor[i] * processor[i];
+  for (const std::string type : {"bf16", "int8", "int4"}) {
+    const std::vector<float> whole = logits("cuda:0", 0, type), parts = logits("cuda:0", 3, type),
+                             processor = logits("cpu", 0, type);
+    EXPECT_EQ(whole, parts) << type;
+    EXPECT_NE(whole, processor) << "the device has bits of its own";
+    double error = 0, size = 0;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      error += (whole[i] - processor[i]) * (whole[i] - processor[i]);
+      size += processor[i] * processor[i];
+    }
+    // Beside integers the processor rounds activations to eight bits, a device to bf16.
+    EXPECT_LT(std::sqrt(error / size), type == "bf16" ? 0.02 : 0.05) << "two paths of the same weights, " << type;
   }
-  EXPECT_LT(std::sqrt(error / size), 0.02) << "two bf16 paths";
 }
 
 TEST_F(Device, IsMeasuredBesideItsOwnCeilings) {
@@ -57,7 +61,11 @@ TEST_F(Device, IsMeasuredBesideItsOwnCeilings) {
     EXPECT_NEAR(line.at("over_floor").as_double(), line.at("ms").as_double() / line.at("floor_ms").as_double(), 1e-9);
   }
   EXPECT_EQ(found[1].at("rows").as_int64(), 3);
-  // Qwen3's fixture, two bytes a weight: layers x (q, k, v, o, gate, up, down) and the head.
+  const Ran of_int8 = run({"bench", "forward", "--model", fixture("models/qwen3"), "--dtype", "int8", "--device", "cuda:0",
+                           "--widths", "1", "--keys", "5", "--seconds", "0.01", "--json"});
+  ASSERT_EQ(of_int8.code, 0) << of_int8.err;
+  const json::value bytes_line = json::parse(of_int8.out);
+  // Qwen3's fixture, two bytes a weight, or one: layers x (q, k, v, o, gate, up, down) and the head.
   const json::value config = json::parse(*read_file(fixture("models/qwen3") + "/config.json"));
   const auto of = [&](const char* key) { return static_cast<double>(config.at(key).as_int64()); };
   const double width = of("hidden_size"), q = of("num_attention_heads") * of("head_dim"),
@@ -65,6 +73,7 @@ TEST_F(Device, IsMeasuredBesideItsOwnCeilings) {
   const double layer = width * (2 * q + 2 * kv) + 3 * width * of("intermediate_size");
   const double bytes = 2 * (of("num_hidden_layers") * layer + width * of("vocab_size"));
   EXPECT_NEAR(found[0].at("memory_ms").as_double() * found[0].at("read_gbps").as_double() * 1e6, bytes, 1e-6 * bytes);
+  EXPECT_NEAR(bytes_line.at("memory_ms").as_double() * bytes_line.at("read_gbps").as_double() * 1e6, bytes / 2, 1e-6 * bytes);
 }
 
 TEST_F(Device, ThatIsNotThereIsADeviceFailureWithTheReason) {
@@ -74,7 +83,7 @@ TEST_F(Device, ThatIsNotThereIsADeviceFailureWithTheReason) {
                                     "--dtype", dtype,     "--device", device};
   };
   refused(forward("cuda:7", "bf16"), 5, "device");
-  refused(forward("cuda:0", "int8"), 4, "bf16");
+  refused(forward("cuda:0", "f32"), 4, "expected bf16, int8 or int4 weights (--dtype bf16), got f32");
   refused(forward("tpu:0", "bf16"), 2, "tpu:0");
   refused(forward("cuda:x", "bf16"), 2, "cuda:x");
   write("libslipstream_cuda.so", "not a library");

@@ -7,14 +7,17 @@ source "$(dirname "$0")/common.sh"
 device_facts
 shape_3b
 model=$work/3b
-bench_forward() { try "$1" 120 env "${@:2}" "$here/slipstream" bench forward --model "$model" --dtype bf16 --device cuda:0 --widths 1,8,16,32,64 --keys 2000 --seconds 0.5 --json; }
+dtype=bf16
+bench_forward() { try "$1" 120 env "${@:2}" "$here/slipstream" bench forward --model "$model" --dtype $dtype --device cuda:0 --widths 1,8,16,32,64 --keys 2000 --seconds 0.5 --json; }
 bench_forward forward
 bench_forward forward-no-overlap SLIPSTREAM_CUDA_OVERLAP=0
 bench_forward forward-no-clusters SLIPSTREAM_CUDA_CLUSTERS=0
+dtype=int8 bench_forward forward-int8
 try prefill 90 "$here/slipstream" bench prefill --model "$model" --dtype bf16 --device cuda:0 --widths 128,512,1440 --json
 try vision 60 "$here/slipstream" bench vision --model "$model" --dtype bf16 --device cuda:0 --repeats 9 --json
 try answer-with-pictures 150 "$here/slipstream" bench answer --model "$model" --dtype bf16 --device cuda:0 --every 1 --decoders scaffold-spec,fields-spec --json
 try answer 150 "$here/slipstream" bench answer --model "$model" --dtype bf16 --device cuda:0 --every 1 --no-images --json
+try answer-int8 150 "$here/slipstream" bench answer --model "$model" --dtype int8 --device cuda:0 --every 1 --decoders scaffold-spec,fields-spec --json
 for name in demo demo-cot; do
   try "decoders-$name" 60 "$here/slipstream" bench decoders --model "$models/$name" --device cuda:0 --repeats 9 --json
 done

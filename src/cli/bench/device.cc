@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bench forward|prefill --device`: passes on a device beside its own ceilings, measured in the same process (cuda/probe.h).
 //
-//   floor_ms = max(2 weights / read bandwidth, 2 * weights * rows / peak of the matrix instruction)
-// over the matrices that a pass reads, two bytes a weight: decoder layers and head. Times are the host's, from the call of a pass to its results.
+//   floor_ms = max(bytes of weights / read bandwidth, 2 * weights * rows / peak of the matrix instruction)
+// over the matrices that a pass reads, two bytes a weight of bf16 and one of int8 and int4: decoder layers and head. Times are the host's, from the call of a pass to its results.
 // In JSON the floor is `ceiling_ms` too, as on the processor (forward.cc), and `fork_join_ns` is null: no threads join.
 #include <algorithm>
 
@@ -38,8 +38,9 @@ struct Floor {
   double ms() const { return std::max(memory_ms, dots_ms); }
 };
 
-Floor floor_of(const Weights& w, const DeviceCeilings& c, const Line& line) {
-  return {2 * (w.layers + w.head) / (c.read_gbps * 1e6), 2 * (w.layers * line.rows + w.head * line.wanted) / (c.dot_gops * 1e6)};
+Floor floor_of(const Weights& w, WeightType type, const DeviceCeilings& c, const Line& line) {
+  const double bytes = (type == WeightType::kBF16 ? 2 : 1) * (w.layers + w.head);
+  return {bytes / (c.read_gbps * 1e6), 2 * (w.layers * line.rows + w.head * line.wanted) / (c.dot_gops * 1e6)};
 }
 
 Status measure(const BenchForwardOptions& o, Lm& lm, const Prompt& sequence, std::vector<Line>& lines) {
@@ -81,7 +82,7 @@ Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::st
                     o.model, model.config().model_type, model.config().decoder.layers, type, name.text(), ceilings.name, o.keys,
                     ceilings.read_gbps, ceilings.dot_gops, "rows", "pass ms", "min ms", "floor", "/floor", "bound"));
   for (const Line& line : lines) {
-    const Floor floor = floor_of(weights, ceilings, line);
+    const Floor floor = floor_of(weights, model.options().type, ceilings, line);
     const double ms = median(line.ms), least = *std::min_element(line.ms.begin(), line.ms.end());
     const std::string_view bound = floor.memory_ms >= floor.dots_ms ? "memory" : "compute";
     if (!o.json) {

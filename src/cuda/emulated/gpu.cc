@@ -2,6 +2,7 @@
 // Blocks one after another, a block's threads as fibers in turn; contract in gpu_emulated.h.
 #include "cuda/gpu_emulated.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <boost/context/pooled_fixedsize_stack.hpp>
@@ -57,6 +58,7 @@ struct Overlap {
   std::function<void()> take_away, write;
 };
 thread_local Overlap overlap;
+thread_local int hurried_warps = 0;
 
 void yield() {
   const int me = block->current;
@@ -120,6 +122,7 @@ void sync_group(int barrier, int threads) { wait(block->groups[static_cast<size_
 void overlap_with(std::function<void()> take_away, std::function<void()> write) {
   overlap = {std::move(take_away), std::move(write)};
 }
+void hurry_last_warps(int warps) { hurried_warps = warps; }
 void wait_for_previous() {
   if (!overlap.write) return;
   yield();  // the block's others come to here meanwhile, or to a barrier
@@ -263,16 +266,20 @@ void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const s
       }
       return std::move(b.callers[static_cast<size_t>(i)]);
     });
-  for (int alive = threads; alive > 0;) {
-    alive = 0;
-    for (int i = 0; i < threads; ++i) {
+  const auto turn = [&](int first) {
+    int alive = 0;
+    for (int i = first; i < threads; ++i) {
       fiber& f = b.fibers[static_cast<size_t>(i)];
       if (!f) continue;
       b.current = i;
       f = std::move(f).resume();
       alive += static_cast<bool>(f);
     }
-  }
+    return alive;
+  };
+  constexpr int kHurry = 100;
+  while (turn(0) > 0)
+    for (int i = 0; i < kHurry && hurried_warps > 0; ++i) turn(std::max(0, threads - hurried_warps * kWarp));
   block = outer;
 }
 
