@@ -181,22 +181,26 @@ std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, cons
   return std::move(*stored);
 }
 
-Result<DraftHead*> Automatic::head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
+Result<std::optional<HeadFacts>> Automatic::head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
   constexpr std::chrono::milliseconds kTime{200};
-  DraftHead* const none = nullptr;
-  if (context.company || context.draft_head || costs_key_.empty() || own_head_folder(engine).empty()) return none;
-  SLIP_TRY(DraftHead * head, engine.resources_.own_head(engine, context.cancel));
-  if (!head || rounds_) return head;
-  rounds_key_ = costs_key_ + "|dflash|" + identity(fs::path(own_head_folder(engine)) / "model.safetensors");
+  const std::optional<HeadFacts> none;
+  if (context.company || context.draft_head || costs_key_.empty()) return none;
+  const std::optional<HeadFacts> facts = engine.resources_.own_head_facts(engine);
+  if (!facts || rounds_) return facts;
+  const fs::path folder = own_head_folder(engine);
+  rounds_key_ =
+      fmt::format("{}|dflash|{}|{}", costs_key_, identity(folder / "model.safetensors"), identity(folder / "config.json"));
   const CostStore store(UserCache::of_user());
-  if ((rounds_ = store.find(rounds_key_))) return head;
+  if ((rounds_ = store.find(rounds_key_))) return facts;
+  SLIP_TRY(DraftHead * head, engine.resources_.own_head(engine, context.cancel));
+  if (!head) return none;
   const bool room = head->info().context_slots > static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
   if (!room || context.cancel.late(std::chrono::steady_clock::now() + kTime)) return none;
   if (context.prefix_cache) context.prefix_cache->crop(prompt.inputs.size());
   SLIP_TRY(const CostTable measured, engine.resources_.measure_rounds(*head, prompt, context.cancel));
   rounds_ = without_spikes(measured);
   store.keep(rounds_key_, *rounds_);
-  return head;
+  return facts;
 }
 
 Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
@@ -257,14 +261,14 @@ std::string Automatic::forecasts_key(const Engine& engine, const Request& reques
 
 Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Request& request, const FormPtr& form,
                                                         const Prompt& prompt, const DecodeOptions& options, bool earlier,
-                                                        DraftHead* head, const DecodeContext& context) {
+                                                        const std::optional<HeadFacts>& head, const DecodeContext& context) {
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
   const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form,
                                       request.form_schema, request.unnorm_key, static_cast<int>(options.visibility),
                                       options.most_rows, options.activation, fmt::join(options.wanted_first, ","), earlier,
-                                      request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head != nullptr);
+                                      request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head.has_value());
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
@@ -296,7 +300,8 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
     s.adapter = &*k.shared_of_adapter;
   }
   if (head) {
-    OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
+    OwnHead own{
+        .folder = own_head_folder(engine), .block = head->block, .prompt_ms = rounds_->ms(kept_rows(head->image_context, prompt))};
     k.of_head = acceptance_of_head(own.folder, k.model, f, own.calibrated);
     k.of_head->pass = k.shared.pass;
     k.of_head->draft = *rounds_;
@@ -318,7 +323,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
                                                          DecodeContext& context, ChosenDecoder& chosen) {
   SLIP_TRY_(measure(engine, prompt, context));
   const bool earlier = context.previous && is_of(*context.previous, form ? &form->form : nullptr);
-  DraftHead* head = nullptr;
+  std::optional<HeadFacts> head;
   if (!form || options.visibility == Visibility::kChain) {
     SLIP_TRY(head, head_for(engine, prompt, context));
   }
@@ -333,11 +338,17 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   const auto* lent = std::get_if<PreviousSpec>(&method.drafter);
   const std::string name = lent && !lent->name.empty() ? lent->name : "earlier answer";
   const Candidate& best = used->choice->best();
+  const bool by_head = std::holds_alternative<DFlashSpec>(best.method.drafter);
+  if (by_head) {
+    SLIP_TRY(context.draft_head, engine.resources_.own_head(engine, context.cancel));
+    if (!context.draft_head) {  // it cannot be read: there is none from now on
+      known_.clear();
+      return choose(engine, request, form, prompt, options, method, context, chosen);
+    }
+  }
   method = best.method;
   method.preset = kAutomatic;
   if (auto* previous = std::get_if<PreviousSpec>(&method.drafter)) previous->name = name;
-  const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
-  if (by_head) context.draft_head = head;
   const auto* diffusion = std::get_if<DiffusionSpec>(&method.drafter);
   const bool by_adapter = diffusion && diffusion->adapter && used->of_adapter;
   context.draft_length_model = by_head ? &*used->of_head : by_adapter ? &*used->of_adapter : &used->model;

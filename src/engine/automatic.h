@@ -59,10 +59,11 @@ class Automatic {
 
  private:
   Status measure(Engine& engine, const Prompt& prompt, const DecodeContext& context);
-  /// The model's own draft head with prices for its rounds, or null: none, no time to measure, or passes that others share.
-  Result<DraftHead*> head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context);
+  /// Of the model's own draft head, whose rounds have prices; nothing: none, no time to measure, or passes that others share. It is loaded where
+  /// they are measured, else by choose() when it is taken.
+  Result<std::optional<HeadFacts>> head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context);
   Result<std::shared_ptr<KindOfRequest>> known(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
-                                               const DecodeOptions& options, bool earlier, DraftHead* head,
+                                               const DecodeOptions& options, bool earlier, const std::optional<HeadFacts>& head,
                                                const DecodeContext& context);
   std::string forecasts_key(const Engine& engine, const Request& request, const ForecastSettings& s, const std::string& kind) const;
 

@@ -13,6 +13,7 @@
 #include "models/draft/block_pilot.h"
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
+#include "models/draft/dflash_config.h"
 #include "models/draft/flow_head.h"
 
 namespace slip {
@@ -114,8 +115,8 @@ Result<PreviousAnswer> previous_answer(std::string_view document, std::string_vi
   return previous_of(v, std::string(name), form, vocab);
 }
 
-int32_t kept_rows(const DraftHead& head, const Prompt& prompt) {
-  if (head.info().image_context) return static_cast<int32_t>(prompt.inputs.size());
+int32_t kept_rows(bool image_context, const Prompt& prompt) {
+  if (image_context) return static_cast<int32_t>(prompt.inputs.size());
   return static_cast<int32_t>(std::count_if(prompt.inputs.begin(), prompt.inputs.end(),
                                             [](const RowInput& x) { return std::holds_alternative<TokenId>(x); }));
 }
@@ -151,7 +152,8 @@ Result<std::optional<DraftLengthModel>> calibration_of(const Engine& engine, con
 
 struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
-  bool has_bad_head = false;  // the model's own
+  bool has_bad_head = false;           // the model's own
+  std::optional<HeadFacts> own_facts;  // of it
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
   PrefixCache draft_prefix_cache;  // of the draft engine's model
@@ -171,6 +173,12 @@ struct Resources::Parts {
   std::shared_ptr<FlowHead> trajectory_head;
   std::string pilot_name;
   std::unique_ptr<BlockPilot> pilot;
+
+  void refuse_own_head(const Error& why) {
+    has_bad_head = true;
+    own_facts.reset();
+    log(LogLevel::kWarn, "auto: goes without the model's draft head: {}", why.message);
+  }
 
   Status attach_head(Engine& engine, const std::string& name) {
     if (head && head_name == name) return {};
@@ -285,7 +293,7 @@ Result<CostTable> step_costs(const DraftModel& draft, CostSettings s) {
 /// What a round of a draft head costs behind what it keeps of the prompt, which stays.
 Result<CostTable> round_costs(DraftHead& head, const Prompt& prompt, CostSettings s) {
   const DraftHeadInfo& info = head.info();
-  const auto first = static_cast<int32_t>(prompt.inputs.size()), kept = kept_rows(head, prompt);
+  const auto first = static_cast<int32_t>(prompt.inputs.size()), kept = kept_rows(info.image_context, prompt);
   const int32_t room = info.context_slots - first;
   s.visible = std::max(1, std::min(kept + kAnswerKeys, room));
   s.most_rows = std::max(1, std::min({s.most_rows, info.block_slots, room}));
@@ -301,6 +309,18 @@ std::string kind_of_drafter(Method m) {
 
 }  // namespace
 
+std::optional<HeadFacts> Resources::own_head_facts(Engine& engine) {
+  Parts& p = *parts_;
+  if (p.own_facts || p.has_bad_head) return p.own_facts;
+  const std::string folder = own_head_folder(engine);
+  if (folder.empty()) return std::nullopt;
+  if (const auto config = read_dflash_config(folder, engine.model()))
+    p.own_facts = HeadFacts{config->block, config->image_context};
+  else
+    p.refuse_own_head(config.error());
+  return p.own_facts;
+}
+
 Result<DraftHead*> Resources::own_head(Engine& engine, const CancelToken& cancel) {
   Parts& p = *parts_;
   const std::string folder = own_head_folder(engine);
@@ -308,8 +328,7 @@ Result<DraftHead*> Resources::own_head(Engine& engine, const CancelToken& cancel
   SLIP_TRY_(cancel.check("loading", 0, "MB"));
   if (const Status loaded = p.attach_head(engine, folder); !loaded) {
     if (loaded.error().kind == ErrorKind::kCancelled) return loaded.error();
-    p.has_bad_head = true;
-    log(LogLevel::kWarn, "auto: goes without the model's draft head: {}", loaded.error().message);
+    p.refuse_own_head(loaded.error());
     return static_cast<DraftHead*>(nullptr);
   }
   return static_cast<DraftHead*>(p.head.get());

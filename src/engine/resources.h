@@ -22,6 +22,12 @@ class Engine;
 class FlowHead;
 struct Request;
 
+/// What a draft head's config.json says of its drafting.
+struct HeadFacts {
+  int32_t block = 16;
+  bool image_context = true;  // whether it keeps rows of pictures
+};
+
 class Resources {
  public:
   Resources();
@@ -36,8 +42,10 @@ class Resources {
   /// measurements as `context` says; the next call goes on from there.
   Status attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                              DecodeContext& context);
-  /// The head that lies in the model's folder as `dflash`, loaded when first asked for; null: none, or one that cannot be read, which is
-  /// said once. It stays until a request names another one.
+  /// What is known of the head that lies in the model's folder as `dflash` without loading it; nothing: none, or one that cannot be read, which is
+  /// said once.
+  std::optional<HeadFacts> own_head_facts(Engine& engine);
+  /// That head, loaded when first asked for; null: none, or one that cannot be read. It stays until a request names another one.
   Result<DraftHead*> own_head(Engine& engine, const CancelToken& cancel);
   /// A trajectory head's folder; requests that use one hold on to it.
   Result<std::shared_ptr<FlowHead>> trajectory_head(Engine& engine, const std::string& folder);
@@ -53,7 +61,7 @@ class Resources {
 };
 
 /// Rows of a prompt that are context of a head.
-int32_t kept_rows(const DraftHead& head, const Prompt& prompt);
+int32_t kept_rows(bool image_context, const Prompt& prompt);
 
 /// Where a model's own draft head lies; empty where there is none.
 std::string own_head_folder(const Engine& engine);

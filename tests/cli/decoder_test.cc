@@ -374,12 +374,28 @@ TEST_F(Decoders, AutoKnowsTheModelsOwnHead) {
   fs::create_directories(copy / "dflash");
   for (const auto& entry : fs::directory_iterator(demo_model()))
     if (entry.is_regular_file()) fs::create_symlink(fs::canonical(entry.path()), copy / entry.path().filename());
+  const auto goes_without = [&] {
+    const Ran ran = ask(copy.string());
+    const json::value without = answer(ran);
+    EXPECT_THAT(ran.err, testing::HasSubstr("goes without the model's draft head"));
+    EXPECT_THAT(considered(without), testing::Not(testing::HasSubstr("dflash")));
+    EXPECT_EQ(with.at("answer"), without.at("answer"));
+  };
   write("model/dflash/config.json", "{}");
-  const Ran ran = ask(copy.string());
-  const json::value without = answer(ran);
-  EXPECT_THAT(ran.err, testing::HasSubstr("goes without the model's draft head"));
-  EXPECT_THAT(considered(without), testing::Not(testing::HasSubstr("dflash")));
-  EXPECT_EQ(with.at("answer"), without.at("answer"));
+  goes_without();
+  const fs::path own = fs::path(demo_model()) / "dflash";
+  write("model/dflash/config.json", read_bytes(own / "config.json"));
+  const std::string weights = read_bytes(own / "model.safetensors");
+  write("model/dflash/model.safetensors", weights.substr(0, weights.size() / 2));
+  goes_without();
+  // Prices of its rounds are kept; then the file breaks, and nothing about it tells: whether it is taken or not, the answer is there.
+  const fs::path file = copy / "dflash" / "model.safetensors";
+  write("model/dflash/model.safetensors", weights);
+  answer(ask(copy.string()));
+  const auto time = fs::last_write_time(file);
+  write("model/dflash/model.safetensors", std::string(weights.size(), 'x'));
+  fs::last_write_time(file, time);
+  EXPECT_EQ(answer(ask(copy.string())).at("answer"), with.at("answer"));
 }
 
 // ---- wrong usage: 2; what makes no sense together: 4
