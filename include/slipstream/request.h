@@ -161,6 +161,8 @@ struct RequestOption {
 const std::vector<RequestOption>& request_options();
 /// Puts a value, as a command line spells it ("5", "true"), into the request; of kTexts one more. kUsage: "<where>: expected ..., got ...".
 Status set_option(Request& request, std::string_view name, std::string_view value, std::string_view where);
+/// All of the table's settings of a request, and its schema, as a JSON object: what an answer goes by beside its inputs.
+std::string settings_of(const Request& request);
 
 /// A request made of record `SET:INDEX` (a record set's folder or one of its shards, and a number), with the truth kept for pictures.
 Result<Request> request_of_record(std::string_view set_and_index);

@@ -66,6 +66,8 @@ Engine::~Engine() = default;
 Result<Engine> Engine::load(const std::string& folder, const EngineOptions& o, const Progress& progress,
                             const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Engine> {
+    if (o.threads < 0) return slip::usage_error("threads: expected 0 (every core) or more, got {}", o.threads);
+    if (o.slots < 0) return slip::usage_error("slots: expected 0 (enough) or more, got {}", o.slots);
     slip::EngineOptions options{.dtype = o.dtype,
                                 .threads = slip::threads_for(o.threads),
                                 .device = o.device,

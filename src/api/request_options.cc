@@ -330,6 +330,13 @@ const std::vector<RequestOption>& request_options() {
   return kOptions;
 }
 
+std::string settings_of(const Request& request) {
+  slip::json::object out;
+  for (const api::OptionRow& row : api::rows()) out[row.facts.name] = row.get(request);
+  if (!request.form_schema.empty()) out["form_schema"] = request.form_schema;
+  return slip::json::serialize(out);
+}
+
 Status set_option(Request& request, std::string_view name, std::string_view value, std::string_view where) {
   return api::bounded([&]() -> Status {
     for (const api::OptionRow& row : api::rows())

@@ -494,5 +494,25 @@ TEST(Check, ThrowsWithTheReason) {
   }
 }
 
+TEST(File, ANameWithAZeroByteIsNoFile) {
+  const std::string name = ::testing::TempDir() + "/slip_zero_byte";
+  ASSERT_TRUE(write_file(name, "x"));
+  const auto read = read_file(name + std::string("\0.json", 6));
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("expected a file name without a zero byte"), std::string::npos) << read.error().message;
+  std::filesystem::remove(name);
+}
+
+TEST(Json, AFileThatAPersonWroteHasEachKeyOnce) {
+  const std::string name = ::testing::TempDir() + "/slip_written.json";
+  ASSERT_TRUE(write_file(name, R"({"a": {"b": 1, "b": 2}})"));
+  const auto read = read_written_json(name);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("expected each key once"), std::string::npos) << read.error().message;
+  ASSERT_TRUE(write_file(name, R"({"a": {"b": 1}})"));
+  EXPECT_TRUE(read_written_json(name));
+  std::filesystem::remove(name);
+}
+
 }  // namespace
 }  // namespace slip

@@ -35,6 +35,8 @@ std::string_view kind_of(mode_t mode) {
 
 // Opens for reading and checks that it is a regular file; the size comes back with it.
 Result<size_t> open_regular(const fs::path& file, Fd& out) {
+  if (file.native().find('\0') != std::string::npos)  // the system would open the file of the part before it
+    return bad_input("{}: expected a file name without a zero byte, got one with it", std::string(file.c_str()));
   out.fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer would wait for one
   if (out.fd < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
   struct stat st {};

@@ -190,11 +190,11 @@ Status put_all(Target& target, const json::object& document, std::span<const Key
   return {};
 }
 
-/// An object, or an empty one of an empty document. Of a key that comes twice the parser keeps the last; beside a schema it is refused.
+/// An object, or an empty one of an empty document. Of a key that comes twice the parser keeps the last: it is refused.
 Result<json::object> object_of(std::string_view document, std::string_view name) {
   if (document.empty()) return json::object{};
   SLIP_TRY(json::value v, parse_json(document, name));
-  if (v.is_object() && v.get_object().contains("schema")) SLIP_TRY_(check_json(document, name));
+  SLIP_TRY_(check_json(document, name));
   if (!v.is_object()) return wrong_type(name, "an object", v);
   return std::move(v.get_object());
 }

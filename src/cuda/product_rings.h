@@ -129,9 +129,8 @@ __device__ inline void fill_weights(const ProductPlan& p, const Rings<kGroups, k
 }
 
 /// Sixteen bytes, a quarter of a channel's line, to two pieces of its line of bf16.
-__device__ inline void widen_quarter(const unsigned char* bytes, unsigned char* weights, int quarter) {
+__device__ inline void widen_quarter(const uint4& from, unsigned char* weights, int quarter) {
   const int line = quarter / 4, piece = quarter % 4 * 2;
-  const uint4 from = *reinterpret_cast<const uint4*>(bytes + quarter * 16);
   uint4 first, second;
   widen(from.x, first.x, first.y);
   widen(from.y, first.z, first.w);
@@ -146,6 +145,8 @@ __device__ inline void widen_quarter(const unsigned char* bytes, unsigned char* 
 template <int kGroups, int kRows>
 __device__ inline void widen_weights(const ProductPlan& p, const Rings<kGroups, kRows, true>& rings, const Cuts& cuts) {
   constexpr int kThreads = kWideningWarps * 32, kQuarters = kGroups * kTileNumbers / 16;
+  constexpr int kAtOnce = kGroups == 1 ? 4 : 2;  // where registers went to those that multiply, few are left
+  static_assert(kQuarters % (kAtOnce * kThreads) == 0);
   const int me = thread() % kThreads;
   Place from, to;
   int widened = 0;
@@ -154,10 +155,18 @@ __device__ inline void widen_weights(const ProductPlan& p, const Rings<kGroups, 
     for (int i = 0; i < work.count; ++i, from.next(p.copied_stages), to.next(p.weight_stages)) {
       signal_wait(rings.copied_full + from.stage, from.parity);
       if (++widened > p.weight_stages) signal_wait(rings.weights_empty + to.stage, to.parity ^ 1);
-        // A second group's lines come behind the first one's in both rings.
-#pragma unroll(kGroups == 1 ? 4 : 1)  // where registers went to those that multiply, few are left
-      for (int q = me; q < kQuarters; q += kThreads)
-        widen_quarter(rings.copied + from.stage * rings.kCopiedBytes, rings.weights + to.stage * rings.kWeightBytes, q);
+      // A second group's lines come behind the first one's in both rings. Some quarters are read before the first is written: the compiler does
+      // not know that the rings are apart.
+      for (int first = me; first < kQuarters; first += kAtOnce * kThreads) {
+        uint4 quarters[kAtOnce];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j)
+          quarters[j] =
+              *reinterpret_cast<const uint4*>(rings.copied + from.stage * rings.kCopiedBytes + (first + j * kThreads) * 16);
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j)
+          widen_quarter(quarters[j], rings.weights + to.stage * rings.kWeightBytes, first + j * kThreads);
+      }
       show_to_products();
       sync_warp();
       if (thread() % 32 != 0) continue;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json/flaws.h"
 
 namespace slip::drive {
 
@@ -64,7 +65,7 @@ Result<Costs> LatencyFile::of(const std::string& decoder, const std::string& whe
 }
 
 Result<LatencyFile> read_latency(const std::filesystem::path& file) {
-  SLIP_TRY(const json::value v, read_json(file));
+  SLIP_TRY(const json::value v, read_written_json(file));
   const std::string where = file.string();
   const json::object* o = v.if_object();
   const json::value* version = o ? o->if_contains("version") : nullptr;

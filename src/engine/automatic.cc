@@ -11,6 +11,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/content_hash.h"
 #include "base/log.h"
 #include "decode/types/capacity.h"
 #include "decode/types/presets.h"
@@ -73,10 +74,10 @@ CostTable share_of(const CostTable& costs, int32_t company) {
   return table ? std::move(*table) : costs;
 }
 
-/// What is drawn, in words: where rollouts part decides what is quick.
+/// What is drawn and how warm: where rollouts part decides what is quick.
 std::string drawn_in(const DecodeOptions& o) {
-  std::string out = o.temperature > 0 ? "all" : "none";
-  for (const auto& [section, t] : o.section_temperature) out += fmt::format(",{}{}", t > 0 ? "" : "not ", section);
+  std::string out = fmt::format("{}", o.temperature);
+  for (const auto& [section, t] : o.section_temperature) out += fmt::format(",{}={}", section, t);
   return out;
 }
 
@@ -116,8 +117,8 @@ std::string processor() {
 std::string this_model(const fs::path& folder) {
   std::error_code ec;
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(fs::weakly_canonical(folder, ec), ec))
-    if (const auto x = entry.path().extension(); x == ".safetensors" || x == ".json") files.push_back(identity(entry.path()));
+  for (fs::directory_iterator at(fs::weakly_canonical(folder, ec), ec), end; !ec && at != end; at.increment(ec))
+    if (const auto x = at->path().extension(); x == ".safetensors" || x == ".json") files.push_back(identity(at->path()));
   std::sort(files.begin(), files.end());
   std::string out;
   for (const std::string& f : files) out += f + ";";
@@ -252,7 +253,7 @@ std::string Automatic::forecasts_key(const Engine& engine, const Request& reques
                                      const std::string& kind) const {
   std::string out = fmt::format("{}|{}|{}", costs_key_, words_of(*costs_), kind);
   std::error_code ec;
-  if (fs::is_regular_file(request.form, ec)) out += "|" + identity(request.form);
+  if (fs::is_regular_file(request.form, ec)) out += "|" + identity(fs::weakly_canonical(request.form, ec));
   if (!s.form) out += fmt::format("|{} tokens", s.text_tokens);
   if (s.adapter) out += "|" + identity(calibration_file(own_adapter_folder(engine), s.form));
   if (s.head) out += fmt::format("|{}|{}|{}", rounds_key_, words_of(*rounds_), identity(calibration_file(s.head->folder, s.form)));
@@ -266,7 +267,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
   const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form,
-                                      request.form_schema, request.unnorm_key, static_cast<int>(options.visibility),
+                                      fnv1a(request.form_schema), request.unnorm_key, static_cast<int>(options.visibility),
                                       options.most_rows, options.activation, fmt::join(options.wanted_first, ","), earlier,
                                       request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head.has_value());
   if (const auto at = known_.find(key); at != known_.end()) return at->second;

@@ -148,6 +148,7 @@ Status AutomaticChoice::forecast_all(const ForecastSettings& s, std::vector<Cand
     SLIP_TRY(c.expected, forecast(c.method, whole));
   }
   foretold_.prompt_rows = s.prompt_rows;
+  if (s.head) foretold_.head_prompt_ms = s.head->prompt_ms;
   for (const Candidate& c : all) {
     const auto at = std::ranges::find(candidates_, c.name, &Candidate::name);
     foretold_.candidates.emplace_back(c.name, at == candidates_.end() ? std::nullopt : std::optional(at->expected));
@@ -158,12 +159,17 @@ Status AutomaticChoice::forecast_all(const ForecastSettings& s, std::vector<Cand
 bool AutomaticChoice::take(std::vector<Candidate> all, const Foretold& kept) {
   const bool same = std::ranges::equal(all, kept.candidates, {}, &Candidate::name, [](const auto& k) { return k.first; });
   if (!same || std::ranges::none_of(kept.candidates, [](const auto& k) { return k.second.has_value(); })) return false;
-  const double prompt = costs_->ms(settings_.prompt_rows) - costs_->ms(kept.prompt_rows);
   for (size_t i = 0; i < all.size(); ++i) {
     if (!kept.candidates[i].second) continue;
-    all[i].expected = *kept.candidates[i].second;
-    all[i].expected.ms += prompt;
-    all[i].expected.first_ms += prompt;
+    Forecast& f = all[i].expected;
+    f = *kept.candidates[i].second;
+    const auto then = static_cast<int32_t>(std::lround(f.first_rows)), now = then + settings_.prompt_rows - kept.prompt_rows;
+    const double prompt = costs_->ms(std::max(1, now)) - costs_->ms(then);
+    f.first_rows += now - then;
+    f.first_ms += prompt;
+    f.ms += prompt;
+    if (settings_.head && std::holds_alternative<DFlashSpec>(all[i].method.drafter))
+      f.ms += settings_.head->prompt_ms - kept.head_prompt_ms;
     candidates_.push_back(std::move(all[i]));
   }
   foretold_ = kept;

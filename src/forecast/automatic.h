@@ -29,7 +29,8 @@ std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibilit
 
 /// What forecasts came to, so that another choice by the same settings needs none.
 struct Foretold {
-  int32_t prompt_rows = 0;  // which may be others: every candidate pays for them alike
+  int32_t prompt_rows = 0;                                                  // which may be others: what they cost is known
+  double head_prompt_ms = 0;                                                // likewise, of what a draft head keeps of the prompt
   std::vector<std::pair<std::string, std::optional<Forecast>>> candidates;  // all, by name; nothing where the model cannot run one
   bool operator==(const Foretold&) const = default;
 };

@@ -9,6 +9,8 @@ namespace slip {
 namespace {
 
 constexpr std::string_view kKind = "forecasts";
+constexpr double kMost = 1e9;           // of milliseconds and counts
+constexpr int64_t kMostRows = 1 << 24;  // that a cache may have
 
 constexpr std::array<std::pair<std::string_view, double Forecast::*>, 11> kNumbers{
     {{"ms", &Forecast::ms},
@@ -28,15 +30,19 @@ Result<Forecast> forecast_of(const json::object& o) {
   Forecast out;
   for (const auto& [name, number] : kNumbers) {
     SLIP_TRY(out.*number, get_number(o, name, kKind));
-    if (!std::isfinite(out.*number) || out.*number < 0) return bad_input("{}: {}: expected a count or a time", kKind, name);
+    if (!(out.*number >= 0 && out.*number < kMost)) return bad_input("{}: {}: expected a count or a time", kKind, name);
   }
+  if (out.ms < out.first_ms || out.ms == 0) return bad_input("{}: ms: expected no less than the first pass takes", kKind);
   return out;
 }
 
 Result<Foretold> foretold_of(const json::object& o) {
   Foretold out;
   SLIP_TRY(const int64_t rows, get_int(o, "prompt_rows", kKind));
+  if (rows < 1 || rows > kMostRows) return bad_input("{}: prompt_rows: expected 1 to {}, got {}", kKind, kMostRows, rows);
   out.prompt_rows = static_cast<int32_t>(rows);
+  SLIP_TRY(out.head_prompt_ms, get_number(o, "head_prompt_ms", kKind));
+  if (!(out.head_prompt_ms >= 0 && out.head_prompt_ms < kMost)) return bad_input("{}: head_prompt_ms: expected a time", kKind);
   SLIP_TRY(const json::array* of, get_array(o, "candidates", kKind));
   for (const json::value& v : *of) {
     if (!v.is_object()) return bad_input("{}: candidates: expected objects", kKind);
@@ -68,7 +74,9 @@ void ForecastStore::keep(const std::string& key, const Foretold& foretold) const
       if (expected) c[word] = (*expected).*number;
     candidates.emplace_back(std::move(c));
   }
-  cache_.keep(kKind, key, {{"prompt_rows", foretold.prompt_rows}, {"candidates", std::move(candidates)}});
+  cache_.keep(
+      kKind, key,
+      {{"prompt_rows", foretold.prompt_rows}, {"head_prompt_ms", foretold.head_prompt_ms}, {"candidates", std::move(candidates)}});
 }
 
 std::string words_of(const CostTable& costs) {

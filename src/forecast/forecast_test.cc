@@ -294,6 +294,19 @@ TEST(Automatic, GoesByWhatWasForetoldOfTheSameCandidates) {
   ASSERT_TRUE(longer);
   EXPECT_NEAR(longer->expected_ms(longer->best()), own->expected_ms(own->best()) + 100, 1e-9) << "a row is a millisecond";
   s.prompt_rows = 10;
+  s.head = OwnHead{.folder = "head", .model = &model, .prompt_ms = 7};
+  model.draft = costs(1, 0.1);
+  const auto with_head = AutomaticChoice::make(s, false, {});
+  ASSERT_TRUE(with_head);
+  s.head->prompt_ms = 9;  // of a longer prompt
+  const Foretold of_head = with_head->foretold();
+  const auto longer_head = AutomaticChoice::make(s, false, {}, &of_head);
+  ASSERT_TRUE(longer_head);
+  for (size_t i = 0; i < with_head->candidates().size(); ++i) {
+    const bool heads = std::holds_alternative<DFlashSpec>(with_head->candidates()[i].method.drafter);
+    EXPECT_NEAR(longer_head->candidates()[i].expected.ms, with_head->candidates()[i].expected.ms + (heads ? 2 : 0), 1e-9);
+  }
+  s.head.reset();
   ASSERT_EQ(kept.candidates.front().first, own->candidates().front().name);
   kept.candidates.front().second->ms = 12;  // beside 60 passes of 50
   const auto believed = AutomaticChoice::make(s, false, {}, &kept);

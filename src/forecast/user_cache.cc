@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "forecast/user_cache.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "base/content_hash.h"
 #include "base/file.h"
@@ -14,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kVersion = 1;
 constexpr int64_t kMostDays = 31;
-constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kMostBytes = 1 << 20;
+constexpr size_t kMostFiles = 512;  // of a kind: of those beyond the oldest go
 
 /// Everything but the checksum, as it stands in the file.
 std::string body_of(const json::object& o) {
@@ -65,6 +69,8 @@ void UserCache::keep(std::string_view kind, const std::string& key, json::object
   o["checksum"] = checksum_of(o);
   std::error_code ec;
   fs::create_directories(folder_, ec);
+  const fs::file_status there = fs::status(file_of(kind, key), ec);
+  if (fs::exists(there) && !fs::is_regular_file(there)) return;  // a pipe would wait for a reader
   if (const Status written = write_file(file_of(kind, key), json::serialize(o) + "\n"); !written)
     log(LogLevel::kInfo, "auto: {} are not kept: {}", kind, written.error().message);
   remove_old(kind);
@@ -75,16 +81,20 @@ void UserCache::drop(std::string_view kind, const std::string& key) const {
   if (!folder_.empty()) fs::remove(file_of(kind, key), ec);
 }
 
-/// Every build and every change of a model has keys of its own, which nobody asks for again.
+/// Every build, every change of a model and every renewal of prices has keys of its own, which nobody asks for again.
 void UserCache::remove_old(std::string_view kind) const {
   std::error_code ec, of_one;
   const std::string prefix = fmt::format("{}-", kind);
-  const auto oldest = fs::file_time_type::clock::now() - std::chrono::days(kMostDays + 1);
-  for (const auto& entry : fs::directory_iterator(folder_, ec)) {
-    if (!entry.path().filename().string().starts_with(prefix) || !entry.is_regular_file(of_one)) continue;
-    const auto written = entry.last_write_time(of_one);
-    if (!of_one && written < oldest) fs::remove(entry.path(), of_one);
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  for (fs::directory_iterator at(folder_, ec), end; !ec && at != end; at.increment(ec)) {
+    if (!at->path().filename().string().starts_with(prefix) || !at->is_regular_file(of_one)) continue;
+    const auto written = at->last_write_time(of_one);
+    if (!of_one) files.emplace_back(written, at->path());
   }
+  std::sort(files.rbegin(), files.rend());  // the newest first
+  const auto oldest = fs::file_time_type::clock::now() - std::chrono::days(kMostDays + 1);
+  for (size_t i = 0; i < files.size(); ++i)
+    if (i >= kMostFiles || files[i].first < oldest) fs::remove(files[i].second, of_one);
 }
 
 }  // namespace slip

@@ -70,10 +70,12 @@ TEST_F(UserCacheTest, AFolderThatCannotBeWrittenKeepsNothing) {
   EXPECT_FALSE(none.find("costs", "a", day_));
 }
 
-TEST_F(UserCacheTest, TakesNothingFromAPipe) {
+TEST_F(UserCacheTest, HasNothingToDoWithAPipe) {
   const UserCache cache(folder_);
   std::filesystem::create_directories(folder_);
   ASSERT_EQ(mkfifo(cache.file_of("costs", "a").c_str(), 0600), 0);
+  EXPECT_FALSE(cache.find("costs", "a", day_));
+  cache.keep("costs", "a", body_, day_);  // and does not wait for its reader
   EXPECT_FALSE(cache.find("costs", "a", day_));
 }
 
@@ -93,6 +95,15 @@ TEST_F(UserCacheTest, RemovesFilesOfItsKindThatCountNoMore) {
   EXPECT_TRUE(std::filesystem::exists(cache.file_of("costs", "young")));
   EXPECT_TRUE(std::filesystem::exists(cache.file_of("forecasts", "old"))) << "another kind";
   EXPECT_TRUE(std::filesystem::exists(folder_ / "notes.txt"));
+}
+
+TEST_F(UserCacheTest, KeepsNoMoreThanSoManyOfAKind) {
+  const UserCache cache(folder_);
+  for (int i = 0; i < 520; ++i) cache.keep("costs", std::to_string(i), {});
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) files += entry.is_regular_file();
+  EXPECT_EQ(files, 512u);
+  EXPECT_TRUE(cache.find("costs", "519"));
 }
 
 TEST_F(UserCacheTest, KeepsPricesToTheNanosecond) {
@@ -118,15 +129,28 @@ TEST_F(UserCacheTest, KeepsForecastsToTheLastBit) {
   for (double* number : {&x.ms, &x.first_ms, &x.first_rows, &x.drafter_ms, &x.drafter_forwards, &x.forwards, &x.draft_forwards,
                          &x.rows, &x.tokens, &x.tested, &x.accepted})
     *number = n += 1 / 3.0;
-  const Foretold foretold{.prompt_rows = 77, .candidates = {{"a", x}, {"b", std::nullopt}}};
+  x.ms = x.first_ms + 1;
+  const Foretold foretold{.prompt_rows = 77, .head_prompt_ms = 0.3, .candidates = {{"a", x}, {"b", std::nullopt}}};
   EXPECT_FALSE(store.find("k"));
   store.keep("k", foretold);
   const auto found = store.find("k");
   ASSERT_TRUE(found);
   EXPECT_TRUE(*found == foretold);
-  UserCache(folder_).keep("forecasts", "l",
-                          {{"prompt_rows", 1}, {"candidates", json::array{json::object{{"name", "a"}, {"ms", -1}}}}});
-  EXPECT_FALSE(store.find("l")) << "not a forecast";
+  // What is whole and no forecast.
+  for (const int64_t rows : {int64_t{0}, int64_t{-1}, int64_t{1} << 31, int64_t{1} << 40}) {
+    Foretold wrong = foretold;
+    store.keep("l", wrong);
+    json::object body = *UserCache(folder_).find("forecasts", "l");
+    body["prompt_rows"] = rows;
+    UserCache(folder_).keep("forecasts", "l", body);
+    EXPECT_FALSE(store.find("l")) << rows;
+  }
+  for (const double ms : {-1.0, 0.0, 1e300}) {
+    Foretold wrong = foretold;
+    wrong.candidates.front().second->ms = ms;
+    store.keep("m", wrong);
+    EXPECT_FALSE(store.find("m")) << ms;
+  }
 }
 
 TEST(PriceWatch, DisprovesByOneAnswerThatIsFarOffOrBySeveralThatAreOff) {

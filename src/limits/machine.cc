@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "limits/machine.h"
 
+#include "base/json/flaws.h"
+
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
@@ -171,7 +173,7 @@ Result<Machine> machine_named(const std::string& name) {
   std::error_code ec;
   if (name.find('/') == std::string::npos && !name.ends_with(".json") && !std::filesystem::exists(name, ec))
     return usage_error("--machine: expected {}or a JSON file, got {}", known, name);
-  SLIP_TRY(const json::value v, read_json(name));
+  SLIP_TRY(const json::value v, read_written_json(name));
   if (!v.is_object()) return bad_input("{}: expected an object, got another type", name);
   const json::object& o = v.get_object();
   SLIP_TRY_(check_keys(o, kMachineKeys, name));

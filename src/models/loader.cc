@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -142,6 +143,20 @@ int64_t left_in(const std::filesystem::path& group, const GroupFiles& names) {
 
 }  // namespace
 
+/// A model that leaves out the last of its layers would answer, and nonsense.
+Status check_layers(const Checkpoint& checkpoint, const std::string& prefix, int32_t layers) {
+  const std::string start = prefix + "layers.";
+  for (auto at = checkpoint.tensors().lower_bound(start); at != checkpoint.tensors().end() && at->first.starts_with(start); ++at) {
+    const std::string_view rest = std::string_view(at->first).substr(start.size());
+    int32_t number = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error == std::errc() && number >= layers)
+      return bad_input("{}: expected the tensors of {} layers, as config.json says, got {}", checkpoint.path().string(), layers,
+                       at->first);
+  }
+  return {};
+}
+
 Result<NameLayout> find_layout(const Checkpoint& checkpoint, const ModelConfig& config) {
   NameLayout layout;
   SLIP_TRY(layout.text,
@@ -150,6 +165,7 @@ Result<NameLayout> find_layout(const Checkpoint& checkpoint, const ModelConfig& 
     SLIP_TRY(layout.vision, find_prefix(checkpoint, kVisionPrefixes, {"patch_embed.proj.weight"}));
   }
   layout.head = find_head(checkpoint);
+  SLIP_TRY_(check_layers(checkpoint, layout.text, config.decoder.layers));
   return layout;
 }
 

@@ -184,6 +184,19 @@ TEST_F(SpoiltFolder, MissingTensorsAreListedByName) {
     EXPECT_NE(e.message.find(name), std::string::npos) << e.message;
 }
 
+TEST_F(SpoiltFolder, LayersThatTheConfigurationDoesNotCountAreRefused) {
+  std::string config = *read_file(folder / "config.json");
+  const std::string key = "\"num_hidden_layers\": ";
+  const size_t at = config.find(key);
+  ASSERT_NE(at, std::string::npos);
+  config[at + key.size()] = '1';
+  ASSERT_TRUE(write_file(folder / "config.json", config));
+  const Error e = refusal();
+  EXPECT_EQ(e.kind, ErrorKind::kBadInput);
+  EXPECT_NE(e.message.find("expected the tensors of 1 layers, as config.json says, got model.layers.1."), std::string::npos)
+      << e.message;
+}
+
 TEST_F(SpoiltFolder, ATypeThatIsNotReadIsNamedWithItsTensor) {
   std::string bytes = *read_file(folder / "model.safetensors");
   const size_t type = bytes.find("\"BF16\"", bytes.find("\"model.norm.weight\""));

@@ -2,16 +2,20 @@
 // See batch.h.
 #include "server/batch.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 
+#include "base/content_hash.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json/shown.h"
 #include "base/line_file.h"
 #include "server/completing.h"
 #include "server/openai_reply.h"
@@ -20,6 +24,8 @@ namespace slip::server {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string told(const json::value& v) { return v.is_double() ? fmt::format("{}", v.get_double()) : shown_json(v); }
 
 /// Lines in order, beside the file that they will be.
 class Lines {
@@ -43,6 +49,23 @@ class Lines {
              }));
     return lines;
   }
+  /// Are the lines that are there of a run that asked for the same? One that has none yet leaves word of what it asks for.
+  Status check_asked(const json::object& asked) const {
+    const std::string file = asked_file();
+    if (kept_ == 0) return write_file(file, json::serialize(asked) + "\n");
+    std::error_code ec;
+    if (!fs::exists(file, ec))
+      return bad_input("{}.partial: expected {} beside it, which says what its answers go by, got none; another --out starts anew",
+                       out_, file);
+    SLIP_TRY(const json::value before, read_json(file));
+    for (const auto& [key, value] : asked) {
+      const json::value* v = before.is_object() ? before.get_object().if_contains(key) : nullptr;
+      if (v && *v == value) continue;
+      return bad_input("{}.partial: expected answers with {} {}, as this run asks for, got {}; another --out starts anew", out_,
+                       key, told(value), v ? told(*v) : "none");
+    }
+    return {};
+  }
   int64_t kept() const { return kept_; }
   int64_t kept_failed() const { return kept_failed_; }
   Status add(const std::string& line) { return file_.add(line); }
@@ -51,10 +74,12 @@ class Lines {
     std::error_code ec;
     fs::rename(out_ + ".partial", out_, ec);
     if (ec) return resource_error("{}: expected a file that can be written, got: {}", out_, ec.message());
+    fs::remove(asked_file(), ec);
     return {};
   }
 
  private:
+  std::string asked_file() const { return out_ + ".partial.asked"; }
   /// Of a record: {"error"}; of a request: a response that is not 200.
   static bool is_failure(const json::object& line) {
     const json::value* response = line.if_contains("response");
@@ -238,6 +263,65 @@ Status is_of_request(const std::string& question, const json::object& line) {
   return bad_input("expected custom_id {}, got {}", json::serialize(*wanted), got ? json::serialize(*got) : "none");
 }
 
+/// A record set's files by name, size, beginning and end: sets may hold more than one wants to read for this.
+std::string mark_of_set(const fs::path& set) {
+  std::error_code ec;
+  std::vector<fs::path> files;
+  if (fs::is_directory(set, ec)) {
+    for (const auto& entry : fs::directory_iterator(set, ec))
+      if (entry.is_regular_file(ec)) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(set);
+  }
+  constexpr std::streamoff kPiece = 1 << 16;
+  uint64_t h = kFnvStart;
+  std::string piece(kPiece, '\0');
+  for (const fs::path& file : files) {
+    const auto size = static_cast<std::streamoff>(fs::file_size(file, ec));
+    h = fnv1a(fmt::format("{} {}|", file.filename().string(), size), h);
+    std::ifstream in(file, std::ios::binary);
+    for (const std::streamoff at : {std::streamoff{0}, std::max(std::streamoff{0}, size - kPiece)}) {
+      in.seekg(at);
+      in.read(piece.data(), kPiece);
+      h = fnv1a(std::string_view(piece).substr(0, static_cast<size_t>(in.gcount())), h);
+      in.clear();
+    }
+  }
+  return fmt::format("{:016x}", h);
+}
+
+/// What all answers of this run go by.
+json::object asked_by(const BatchOptions& o, const std::vector<std::string>& questions, const std::string& fingerprint) {
+  json::object out{{"model", fingerprint}};
+  if (!o.batch.empty()) {
+    uint64_t h = kFnvStart;
+    for (const std::string& q : questions) h = fnv1a(q + "\n", h);
+    out["requests"] = fmt::format("{:016x}", h);
+    return out;
+  }
+  out["records"] = mark_of_set(o.records);
+  out["first"] = o.first;
+  if (auto settings = parse_json(slipstream::settings_of(o.request), "settings"); settings && settings->is_object())
+    for (auto& [key, value] : settings->get_object()) out[key] = std::move(value);
+  return out;
+}
+
+/// Whoever joins answers and requests by their ids would lose one of two.
+Status check_ids(const std::string& file, const std::vector<std::string>& questions) {
+  std::map<std::string, size_t> seen;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const auto asked = parse_json(questions[i], "request");  // what is wrong with a request is its own answer
+    const json::value* id = asked && asked->is_object() ? asked->get_object().if_contains("custom_id") : nullptr;
+    if (!id || !id->is_string()) continue;
+    const auto [at, is_new] = seen.emplace(std::string(id->get_string()), i);
+    if (!is_new)
+      return bad_input("{}: request {}: expected a custom_id of its own, got that of request {}: {}", file, i + 1, at->second + 1,
+                       shown_json(*id));
+  }
+  return {};
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
   for (size_t at = 0; at < text.size();) {
@@ -265,6 +349,7 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   } else {
     SLIP_TRY(const std::string text, read_file(o.batch));
     questions = lines_of(text);
+    SLIP_TRY_(check_ids(o.batch, questions));
     total = static_cast<int64_t>(questions.size());
   }
   SLIP_TRY(Lines lines, Lines::open(o.out, [&](int64_t i, const json::object& line) -> Status {
@@ -276,6 +361,7 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(o.model, engine_options, progress, cancel));
   SLIP_TRY(slipstream::Service service,
            slipstream::Service::start(std::move(engine), {.most_running = o.at_once, .most_waiting = 2 * o.at_once}, cancel));
+  SLIP_TRY_(lines.check_asked(asked_by(o, questions, service.fingerprint())));
   Allowed allowed;
   for (std::string& form : slipstream::builtin_forms()) allowed.builtin.insert(std::move(form));
   const std::string name = fs::weakly_canonical(o.model, ec).filename().string();

@@ -25,7 +25,8 @@ struct BatchDone {
   std::string remarks;                // lines of what was asked for otherwise than it was done
 };
 
-/// kCancelled leaves what is done in OUT.partial.
+/// kCancelled leaves what is done in OUT.partial, and what its answers go by in OUT.partial.asked: model, settings, records or requests. A run that
+/// asks for something else is refused.
 slipstream::Result<BatchDone> run_batch(const BatchOptions& options, const slipstream::Progress& progress,
                                         const slipstream::CancelToken& cancel);
 

@@ -95,7 +95,9 @@ void Completing::start() {
   slipstream::Terms terms = request_.terms;
   terms.key = key_;
   if (terms.deadline_ms == 0) terms.deadline_ms = app_.options_.default_deadline_ms;
-  if (r.decoder.preset.empty() && r.decoder.drafter.empty() && r.decoder.verifier.empty()) r.decoder = app_.options_.decoder;
+  const slipstream::DecoderChoice& named = r.decoder;
+  if (named.preset.empty() && named.drafter.empty() && named.verifier.empty() && named.width.empty())
+    r.decoder = app_.options_.decoder;
   if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(begun_));
   r.images.resize(request_.images.size());  // before they are read: how many there are is what counts
   const slipstream::Served outlook = app_.service()->outlook(r, terms);

@@ -257,10 +257,14 @@ class Parser {
       if (const std::string wrong = name_form(*form); !wrong.empty()) r.fail("form", wrong);
     slipstream::DecoderChoice& d = out_.request.decoder;
     d.preset = r.text("decoder").value_or("");
-    if (d.preset == "auto") d.preset.clear();
     d.drafter = r.text("drafter").value_or("");
     d.verifier = r.text("verifier").value_or("");
     d.width = r.text("width").value_or("");
+    if (d.preset == "auto") {
+      if (!d.drafter.empty() || !d.verifier.empty() || !d.width.empty())
+        r.fail("decoder", "expected no drafter, verifier or width beside auto, which chooses them, got one");
+      d.preset.clear();
+    }
     if (const std::string wrong = check_decoder_words(d); !wrong.empty()) r.fail("decoder", wrong);
     out_.request.unnorm_key = r.text("unnorm_key").value_or("");
     out_.terms.deadline_ms = r.number("deadline_ms", 1, kMost).value_or(0);

@@ -52,6 +52,13 @@ TEST(ChatRequest, IsReadAsItsClientMeansIt) {
   EXPECT_EQ(c.request.decoder.preset, "ar");
 }
 
+TEST(ChatRequest, NothingIsNamedBesideAuto) {
+  EXPECT_EQ(good(chat(R"(,"slipstream":{"decoder":"auto"})")).request.decoder.preset, "");
+  EXPECT_EQ(good(chat(R"(,"slipstream":{"width":"fixed:4"})")).request.decoder.width, "fixed:4");
+  for (const char* part : {R"("width":"fixed:4")", R"("drafter":"lookup")", R"("verifier":"exact")"})
+    EXPECT_NE(refused(chat(fmt::format(R"(,"slipstream":{{"decoder":"auto",{}}})", part))), "") << part;
+}
+
 TEST(ChatRequest, NamesAFormOrBringsASchema) {
   EXPECT_EQ(good(chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"drive-cot"}})")).request.form,
             "drive-cot");

@@ -51,9 +51,12 @@ Result<AppOptions> app_options(const ServeOptions& o) {
   for (const std::string& form : o.forms) {
     const size_t equals = form.find('=');
     if (equals == 0 || equals == std::string::npos) return usage_error("--form: expected NAME=FILE, got {}", form);
+    const std::string name = form.substr(0, equals);
+    if (name == "model" || name == "none" || out.allowed.builtin.contains(name) || out.allowed.forms.contains(name))
+      return usage_error("--form: expected a name that no other form has, got {}", name);
     SLIP_TRY(std::string text, read_file(form.substr(equals + 1), size_t{16} << 20));
     SLIP_TRY_(check_json(text, form.substr(equals + 1)));
-    out.allowed.forms[form.substr(0, equals)] = std::move(text);
+    out.allowed.forms[name] = std::move(text);
   }
   return out;
 }

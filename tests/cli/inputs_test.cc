@@ -328,8 +328,12 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   const std::string run = "$S run -m '" + demo_ + "' --records '" + path("scenes") + "' --out '" + path("answers.jsonl") + "'";
   ASSERT_EQ(bash(run), 0) << err();
   const std::string whole = read_bytes(path("answers.jsonl")), first = whole.substr(0, whole.find('\n') + 1);
+  EXPECT_FALSE(fs::exists(path("answers.jsonl.partial.asked")));
+  // What a run asks for stands beside its lines from before the first answer on: that of one whose disk is full.
   const auto goes_on = [&](const std::string& before, const std::string& options) {
     fs::remove(path("answers.jsonl"));
+    fs::remove(path("answers.jsonl.partial"));
+    EXPECT_EQ(bash("ulimit -f 4; trap '' XFSZ; " + run), 5) << err();
     write_bytes(path("answers.jsonl.partial"), before);
     return bash(run + options);
   };
@@ -342,6 +346,27 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   EXPECT_EQ(goes_on("nothing of ours\n", ""), 3);
   EXPECT_EQ(goes_on(first, " --count 9"), 0) << err();
   EXPECT_THAT(err(), testing::HasSubstr("3 records from 0 on, not 9"));
+  // Other settings, another type, other records of the same number.
+  EXPECT_EQ(goes_on(first, " --temperature 0.5"), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("expected answers with temperature 0.5, as this run asks for, got 0"));
+  EXPECT_EQ(goes_on(first, " --dtype int8"), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("expected answers with model"));
+  fs::remove_all(path("scenes"));
+  ASSERT_EQ(bash("$S simulate --seed 4 --count 3 --out '" + path("scenes") + "'"), 0) << err();
+  write_bytes(path("answers.jsonl.partial"), first);
+  EXPECT_EQ(bash(run), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("expected answers with records"));
+  fs::remove(path("answers.jsonl.partial.asked"));
+  EXPECT_EQ(bash(run), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("expected " + path("answers.jsonl.partial.asked") + " beside it"));
+}
+
+TEST_F(Inputs, RequestsOfABatchHaveIdsOfTheirOwn) {
+  const std::string request =
+      R"({"custom_id": "one", "method": "POST", "url": "/v1/completions", "body": {"prompt": "go", "max_tokens": 2}})";
+  write("twice.jsonl", request + "\n\n" + request + "\n");
+  EXPECT_EQ(bash("$S run -m '" + small_ + "' --batch '" + path("twice.jsonl") + "' --out '" + path("out.jsonl") + "'"), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("request 2: expected a custom_id of its own, got that of request 1: \"one\""));
 }
 
 TEST_F(Inputs, WhatWasInterruptedIsAskedAgain) {

@@ -162,7 +162,7 @@ COMMANDS = [
     Command("bench forward", "bench forward -q -m {m}/tri --widths 1 8 --seconds 0.2 --json", heavy=True, free=True),
     Command("bench answer", "bench answer -q -m {m}/demo --repeats 2 --json", heavy=True, free=True),
     Command("bench decoders", "bench decoders -q -m {m}/pair-target --record {i}/set:0 --repeats 1 --json", heavy=True, free=True),
-    Command("bench serve", "bench serve -q -m {m}/tri --decoders auto --clients 2 --seconds 0.2 --turns 1 --scenes 2", heavy=True, free=True),
+    Command("bench serve", "bench serve -q -m {m}/demo --decoders auto --clients 2 --seconds 0.2 --turns 1 --scenes 2", heavy=True, free=True),
     Command("bench text", "bench text -q -m {m}/tri --count 20 --decoders self-spec", heavy=True, free=True),
     Command("demo", "demo -q -m {m}/demo-cot --picture d.png", ("d.png",), heavy=True, free=True),
     Command("verify", "verify -q -m {m}/tri --max-width 16", heavy=True, free=True),

@@ -19,6 +19,7 @@
 #include "api/tools/reports.h"
 #include "base/beside.h"
 #include "base/file.h"
+#include "base/json/flaws.h"
 #include "base/json/shown.h"
 #include "base/line_file.h"
 #include "decode/draft_length/collect.h"
@@ -280,7 +281,7 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o, AskedOfAll asked)
   Files files;
   files.lines.asked = std::move(asked);
   if (!o.require.empty()) {
-    SLIP_TRY(json::value limits, read_json(o.require));
+    SLIP_TRY(json::value limits, read_written_json(o.require));
     SLIP_TRY_(check_limit_shapes(limits, o.require));
     files.limits = std::move(limits.get_object());
   }

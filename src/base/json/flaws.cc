@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <unordered_set>
 
+#include "base/file.h"
+
 namespace slip {
 
 namespace {
@@ -96,7 +98,7 @@ struct Handler {
     if (integer && fmt::format("{:.0f}", std::strtod(number.c_str(), nullptr)) != number) {
       constexpr size_t kShown = 40;
       if (number.size() > kShown) number = number.substr(0, kShown) + "...";
-      add("expected integers that 64 bits or a double hold, got " + number);
+      add(fmt::format("expected integers that 64 bits or a double hold, got {}", number));
     }
     number.clear();
     return value();
@@ -125,6 +127,13 @@ Status check_json(std::string_view text, std::string_view name) {
   for (const JsonFlaw& f : flaws) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", f.pointer, f.message);
   if (flaws.size() == 1) return bad_input("{}: {}", name, all);
   return bad_input("{}: {} errors: {}", name, flaws.size(), all);
+}
+
+Result<json::value> read_written_json(const std::filesystem::path& file, size_t max_bytes) {
+  SLIP_TRY(const std::string text, read_file(file, max_bytes));
+  SLIP_TRY(json::value v, parse_json(text, file.string()));
+  SLIP_TRY_(check_json(text, file.string()));
+  return v;
 }
 
 }  // namespace slip

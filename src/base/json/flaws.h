@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 
 namespace slip {
@@ -19,5 +20,7 @@ struct JsonFlaw {
 std::vector<JsonFlaw> json_flaws(std::string_view text, size_t most = 50);
 /// kBadInput with all of them: "f.json: 2 errors: #/properties/a: expected each key once, got it again; ...".
 Status check_json(std::string_view text, std::string_view name);
+/// read_json and check_json: a file that a person wrote.
+Result<json::value> read_written_json(const std::filesystem::path& file, size_t max_bytes = size_t{16} << 20);
 
 }  // namespace slip

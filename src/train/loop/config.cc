@@ -7,6 +7,8 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "base/json/flaws.h"
+
 namespace slip {
 namespace {
 
@@ -277,6 +279,20 @@ Status read_frozen(const json::object& o, TrainConfig& c, const std::string& whe
   return {};
 }
 
+/// AdamW's numbers as they can be: a negative learning rate, say, walks away from what is taught.
+Status check_optimizer(const TrainConfig& c, const std::string& where) {
+  const auto within = [&](std::string_view key, double value, double least, double most) -> Status {
+    if (value >= least && value <= most) return {};
+    return bad_input("{}: {}: expected a number from {} to {}, got {}", where, key, least, most, value);
+  };
+  SLIP_TRY_(within("lr", c.schedule.lr, 0, 1e6));
+  for (const double beta : {c.adamw.beta1, c.adamw.beta2})
+    if (!(beta >= 0 && beta < 1)) return bad_input("{}: betas: expected numbers from 0 to below 1, got {}", where, beta);
+  SLIP_TRY_(within("epsilon", c.adamw.epsilon, 0, 1));
+  SLIP_TRY_(within("weight_decay", c.adamw.weight_decay, 0, 1e6));
+  return within("clip", c.clip, 0, 1e12);
+}
+
 Status read_optimizer(const json::object& root, TrainConfig& c, const std::string& outer) {
   if (root.contains("optimizer")) {
     const std::string where = outer + ": optimizer";
@@ -290,6 +306,7 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
     SLIP_TRY(c.adamw.weight_decay, number_or(*o, "weight_decay", c.adamw.weight_decay, where));
     SLIP_TRY(c.adamw.decay_all, bool_or(*o, "decay_all", c.adamw.decay_all, where));
     SLIP_TRY(c.clip, number_or(*o, "clip", c.clip, where));
+    SLIP_TRY_(check_optimizer(c, where));
     SLIP_TRY_(read_frozen(*o, c, where));
   }
   c.schedule.steps = c.steps;
@@ -467,7 +484,7 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
 }
 
 Result<TrainConfig> TrainConfig::load(const std::filesystem::path& file) {
-  SLIP_TRY(const json::value v, read_json(file));
+  SLIP_TRY(const json::value v, read_written_json(file));
   if (!v.is_object()) return bad_input("{}: expected an object, got {}", file.string(), json::serialize(v).substr(0, 40));
   return parse(v.get_object(), file.string());
 }

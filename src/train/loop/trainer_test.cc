@@ -384,6 +384,15 @@ TEST(TrainConfig, NamesWhatIsWrong) {
   EXPECT_THAT(error(c), testing::HasSubstr("by: expected max_minutes above 0 with \"time\", got 0"));
   c["max_minutes"] = 1;
   EXPECT_EQ(error(c), "no error");
+  for (const auto& [key, value] : {std::pair<const char*, json::value>{"lr", -1},
+                                   {"weight_decay", -0.1},
+                                   {"epsilon", -1},
+                                   {"clip", -1},
+                                   {"betas", json::array{0.9, 1.5}}}) {
+    c = good;
+    c["optimizer"] = json::object{{key, value}};
+    EXPECT_THAT(error(c), testing::HasSubstr(std::string(key) + ": expected"));
+  }
   c = good;
   c["objective"] = json::object{{"kind", "tree"}};
   EXPECT_THAT(error(c), testing::HasSubstr("\"blockpilot\", \"trajectory\", got \"tree\""));
