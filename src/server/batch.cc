@@ -25,7 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string told(const json::value& v) { return v.is_double() ? fmt::format("{}", v.get_double()) : shown_json(v); }
+/// Settings are kept as texts: a number that is read again may be the next one (json.h).
+json::string told(const json::value& v) {
+  return json::string(v.is_double() ? fmt::format("{}", v.get_double()) : json::serialize(v));
+}
+std::string shown(const json::value& v) {
+  constexpr size_t kMost = 60;
+  if (!v.is_string()) return shown_json(v);
+  const std::string text(v.get_string());
+  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+}
 
 /// Lines in order, beside the file that they will be.
 class Lines {
@@ -62,7 +71,7 @@ class Lines {
       const json::value* v = before.is_object() ? before.get_object().if_contains(key) : nullptr;
       if (v && *v == value) continue;
       return bad_input("{}.partial: expected answers with {} {}, as this run asks for, got {}; another --out starts anew", out_,
-                       key, told(value), v ? told(*v) : "none");
+                       key, shown(value), v ? shown(*v) : "none");
     }
     return {};
   }
@@ -268,8 +277,8 @@ std::string mark_of_set(const fs::path& set) {
   std::error_code ec;
   std::vector<fs::path> files;
   if (fs::is_directory(set, ec)) {
-    for (const auto& entry : fs::directory_iterator(set, ec))
-      if (entry.is_regular_file(ec)) files.push_back(entry.path());
+    for (fs::directory_iterator at(set, ec), end; !ec && at != end; at.increment(ec))
+      if (std::error_code of_one; at->is_regular_file(of_one)) files.push_back(at->path());
     std::sort(files.begin(), files.end());
   } else {
     files.push_back(set);
@@ -303,7 +312,7 @@ json::object asked_by(const BatchOptions& o, const std::vector<std::string>& que
   out["records"] = mark_of_set(o.records);
   out["first"] = o.first;
   if (auto settings = parse_json(slipstream::settings_of(o.request), "settings"); settings && settings->is_object())
-    for (auto& [key, value] : settings->get_object()) out[key] = std::move(value);
+    for (const auto& [key, value] : settings->get_object()) out[key] = told(value);
   return out;
 }
 

@@ -349,6 +349,17 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   // Other settings, another type, other records of the same number.
   EXPECT_EQ(goes_on(first, " --temperature 0.5"), 3);
   EXPECT_THAT(err(), testing::HasSubstr("expected answers with temperature 0.5, as this run asks for, got 0"));
+  // A number whose decimals are no double, and a long text: what was asked for is known again.
+  const std::string odd = " --temperature 0.7 --top-p 0.9 --min-p 0.017 --section-temperature trajectory=0.3";
+  EXPECT_EQ(bash("rm -f " + path("odd.jsonl") + "*; ulimit -f 4; trap '' XFSZ; " + run + "x" + odd), 5) << err();
+  fs::rename(path("answers.jsonlx.partial.asked"), path("odd.asked"));
+  fs::remove(path("answers.jsonlx.partial"));
+  ASSERT_EQ(bash(run + "x" + odd), 0) << err();
+  const std::string warm = read_bytes(path("answers.jsonlx"));
+  fs::remove(path("answers.jsonlx"));
+  write_bytes(path("answers.jsonlx.partial"), warm.substr(0, warm.find('\n') + 1));
+  fs::rename(path("odd.asked"), path("answers.jsonlx.partial.asked"));
+  EXPECT_EQ(bash(run + "x" + odd), 0) << err();
   EXPECT_EQ(goes_on(first, " --dtype int8"), 3);
   EXPECT_THAT(err(), testing::HasSubstr("expected answers with model"));
   fs::remove_all(path("scenes"));

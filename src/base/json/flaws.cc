@@ -97,7 +97,7 @@ struct Handler {
     const bool integer = number.find_first_of(".eE") == std::string::npos;
     if (integer && fmt::format("{:.0f}", std::strtod(number.c_str(), nullptr)) != number) {
       constexpr size_t kShown = 40;
-      if (number.size() > kShown) number = number.substr(0, kShown) + "...";
+      if (number.size() > kShown) number.replace(kShown, std::string::npos, "...");
       add(fmt::format("expected integers that 64 bits or a double hold, got {}", number));
     }
     number.clear();
