@@ -74,10 +74,10 @@ CostTable share_of(const CostTable& costs, int32_t company) {
   return table ? std::move(*table) : costs;
 }
 
-/// What is drawn and how warm: where rollouts part decides what is quick.
+/// What is drawn, in words: where rollouts part decides what is quick.
 std::string drawn_in(const DecodeOptions& o) {
-  std::string out = fmt::format("{}", o.temperature);
-  for (const auto& [section, t] : o.section_temperature) out += fmt::format(",{}={}", section, t);
+  std::string out = o.temperature > 0 ? "all" : "none";
+  for (const auto& [section, t] : o.section_temperature) out += fmt::format(",{}{}", t > 0 ? "" : "not ", section);
   return out;
 }
 
@@ -253,6 +253,7 @@ std::string Automatic::forecasts_key(const Engine& engine, const Request& reques
                                      const std::string& kind) const {
   std::string out = fmt::format("{}|{}|{}", costs_key_, words_of(*costs_), kind);
   std::error_code ec;
+  if (!request.form_schema.empty()) out += fmt::format("|schema {:016x}", fnv1a(request.form_schema));
   if (fs::is_regular_file(request.form, ec)) out += "|" + identity(fs::weakly_canonical(request.form, ec));
   if (!s.form) out += fmt::format("|{} tokens", s.text_tokens);
   if (s.adapter) out += "|" + identity(calibration_file(own_adapter_folder(engine), s.form));
@@ -266,10 +267,11 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
-  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form,
-                                      fnv1a(request.form_schema), request.unnorm_key, static_cast<int>(options.visibility),
-                                      options.most_rows, options.activation, fmt::join(options.wanted_first, ","), earlier,
-                                      request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head.has_value());
+  const std::string kind =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form, request.unnorm_key,
+                  static_cast<int>(options.visibility), options.most_rows, options.activation, fmt::join(options.wanted_first, ","),
+                  earlier, request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head.has_value());
+  const std::string key = kind + "|" + request.form_schema;  // whole: others send it, and might send two of one hash
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
@@ -311,7 +313,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
     s.head = std::move(own);
   }
   const ForecastStore store(!context.company && !costs_key_.empty() ? UserCache::of_user() : UserCache({}));
-  const std::string kept_as = forecasts_key(engine, request, s, key);
+  const std::string kept_as = forecasts_key(engine, request, s, kind);
   const std::optional<Foretold> kept = store.find(kept_as);
   SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits, kept ? &*kept : nullptr));
   if (!kept || !(*kept == k.choice->foretold())) store.keep(kept_as, k.choice->foretold());

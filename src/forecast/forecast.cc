@@ -27,13 +27,16 @@ Prompt plain_prompt(int32_t rows) {
 
 constexpr TokenId kEnd{2};  // of free text
 
-/// Greedy but for what makes rollouts part, and nothing that only costs.
+/// Greedy but for what makes rollouts part, however warm that is drawn, and nothing that only costs.
 DecodeOptions options_of(const ForecastSettings& s) {
   DecodeOptions o = s.options;
   if (s.rollouts == 1) {
     o.temperature = 0;
     o.section_temperature.clear();
   }
+  const auto drawn_or_not = [](float& t) { t = t > 0 ? 1 : 0; };  // where rollouts part, the stand-in says
+  drawn_or_not(o.temperature);
+  for (auto& [section, t] : o.section_temperature) drawn_or_not(t);
   o.sampling = {};
   o.forced = s.form != nullptr;
   o.reuse_prompt = o.trace = o.log_forced = false;

@@ -244,6 +244,9 @@ TEST(Forecast, RolloutsShareWhatIsGreedyAndDraftOnBehindItOnlyAsTheirDecoderDoes
     // Of four that draw from eight 3.31 differ, so that 2.31 have 11 more rows; the standard error of 20 answers is 1.5.
     EXPECT_NEAR(four.rows, one.rows + 2.31 * 11, 6) << graph;
     const Forecast drafted = of(spec, "", 1), parted = of(spec, "", 4);
+    s.options.section_temperature = {{1, 60.0F}};
+    EXPECT_TRUE(of(spec, "", 4) == parted) << "however warm what parts them is drawn";
+    s.options.section_temperature = {{1, 0.5F}};
     EXPECT_LT(drafted.forwards, 14) << graph;
     EXPECT_GE(parted.forwards, drafted.forwards + 7) << graph << ": drafts that take passes stop where rollouts part";
     if (graph) continue;

@@ -11,10 +11,12 @@
 
 namespace slip {
 
-double Machine::flops_per_ms(std::string_view type) const {
+double Machine::peak(std::string_view type) const {
   const double f32 = f32_tflops > 0 ? f32_tflops : bf16_tflops / 2, int8 = int8_tops > 0 ? int8_tops : bf16_tflops * 2;
-  return (type == "f32" ? f32 : type == "bf16" ? bf16_tflops : int8) * 1e9 * efficiency;
+  return type == "f32" ? f32 : type == "bf16" ? bf16_tflops : int8;
 }
+
+double Machine::flops_per_ms(std::string_view type) const { return peak(type) * 1e9 * efficiency; }
 
 double KernelRates::at(const std::vector<double>& rates, double n) const {
   const auto above = std::lower_bound(rows.begin(), rows.end(), n);
@@ -217,8 +219,8 @@ json::object machine_json(const Machine& m) {
                       {"source", m.source},
                       {"gb_per_s", m.gb_per_s},
                       {"bf16_tflops", m.bf16_tflops},
-                      {"f32_tflops", m.flops_per_ms("f32") / m.efficiency * 1e-9},
-                      {"int8_tops", m.flops_per_ms("int8") / m.efficiency * 1e-9},
+                      {"f32_tflops", m.peak("f32")},
+                      {"int8_tops", m.peak("int8")},
                       {"efficiency", m.efficiency},
                       {"pass_us", m.pass_us},
                       {"measured", m.measured}};

@@ -37,7 +37,9 @@ struct Machine {
   KernelRates kernels = {};                     // of the machine and the model that are measured here; empty: the peaks count
   std::vector<KernelRates> tower_kernels = {};  // of its vision towers, at a picture's rows; empty: the peaks count
 
-  /// Multiplications and additions a millisecond for a type's products: "f32", "bf16", "int8", "int4" (as int8).
+  /// The peak of a type's products, 1e12 multiplications and additions a second: "f32", "bf16", "int8", "int4" (as int8).
+  double peak(std::string_view type) const;
+  /// Of that what is reached, a millisecond.
   double flops_per_ms(std::string_view type) const;
   /// The same of a pass of so many rows: what kernels reach, where that is known.
   double product_flops_per_ms(std::string_view type, double rows) const {

@@ -122,13 +122,13 @@ Table machine_table(const Machine& machine) {
       .rows = {}};
   for (const std::string_view type : {"f32", "bf16", "int8", "int4"})
     t.rows.push_back(
-        {json::string(type), machine.flops_per_ms(type) * 1e-9, machine.bytes_per_ms() * 1e-6, turning_rows(machine, type)});
+        {json::string(type), machine.peak(type) * machine.efficiency, machine.bytes_per_ms() * 1e-6, turning_rows(machine, type)});
   return t;
 }
 
 std::string machine_words(const Machine& m) {
   return fmt::format("{}: {}\n  {:.4g} GB/s, {:.4g} bf16 TFLOP/s, {:.4g} f32, {:.4g} int8 TOP/s\n", m.name, m.source, m.gb_per_s,
-                     m.bf16_tflops, m.flops_per_ms("f32") / m.efficiency * 1e-9, m.flops_per_ms("int8") / m.efficiency * 1e-9);
+                     m.bf16_tflops, m.peak("f32"), m.peak("int8"));
 }
 
 std::vector<Table> algebra_tables() {
