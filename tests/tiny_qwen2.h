@@ -184,7 +184,7 @@ class TinyQwen2 : public Lm {
       const Vec logits = linear(norm(x[r], norm_), head_, nullptr);
       out.argmax[r] = {static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())};
       if (pass.rows[r].allowed >= 0) answer_row(pass, r, std::vector<float>(logits.begin(), logits.end()), out);
-      if (pass.rows[r].want != Want::kLogits) continue;
+      if (!brings_logits(pass.rows[r].want)) continue;
       out.logits_row[r] = line++;
       for (const double v : logits) out.logits_NV.push_back(static_cast<float>(v));
     }

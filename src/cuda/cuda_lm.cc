@@ -143,6 +143,7 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   SLIP_TRY_(get(b_.totals_NH, partials * sizeof(float)));
   SLIP_TRY_(get(b_.choice_TB, rows * static_cast<size_t>(head_tiles().tiles) * sizeof(Choice)));
   SLIP_TRY_(get(b_.choice_T, rows * sizeof(Choice)));
+  SLIP_TRY_(get(b_.likely_TK, rows * kLikely * sizeof(LikelyLogit)));
   SLIP_TRY_(get(b_.low_TR, rows * static_cast<size_t>(rank_) * sizeof(float)));
   SLIP_TRY_(get(b_.rounded_TR, row_bytes(rows, rank_)));
   SLIP_TRY_(get(b_.shares, share_numbers(most.rows) * sizeof(float)));
@@ -153,6 +154,7 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   SLIP_TRY_(get(pass_memory_, bytes));
   SLIP_TRY(pass_host_, device_->allocate_host(bytes, "a pass's rows"));
   SLIP_TRY(choice_host_, device_->allocate_host(rows * sizeof(Choice), "choices"));
+  SLIP_TRY(likely_host_, device_->allocate_host(rows * kLikely * sizeof(LikelyLogit), "choices"));
   largest_ = most;
   return {};
 }
@@ -162,7 +164,8 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   const size_t rows = pass.rows.size();
   auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
   *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(wanted_N_.size()), static_cast<int32_t>(plan_.items.size()),
-             static_cast<int32_t>(by_want_.argmax_N.size())};
+             static_cast<int32_t>(by_want_.argmax_N.size()),
+             static_cast<int32_t>(by_want_.argmax_N.size() + by_want_.logits_N.size())};
   auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
   auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
   auto* scales = reinterpret_cast<float*>(host + layout.q_scales);
@@ -291,6 +294,12 @@ Status CudaLm::launch_body(const Shape& shape, const PassLayout& layout) {
                                 static_cast<size_t>(shape.room.rows) * taps_width() * sizeof(float)));
   if (shape.wanted == 0) return {};
   launch_choice(shape, layout);
+  if (shape.likely) {
+    likely({in_pass<const PassCounts>(layout.counts), as<float>(b_.logits_TV), options_.vocab, as<LikelyLogit>(b_.likely_TK)},
+           shape.wanted, device_->stream());
+    SLIP_TRY_(device_->copy_out(likely_host_.data(), b_.likely_TK.data(),
+                                static_cast<size_t>(shape.wanted) * kLikely * sizeof(LikelyLogit)));
+  }
   return device_->copy_out(choice_host_.data(), b_.choice_T.data(), static_cast<size_t>(shape.wanted) * sizeof(Choice));
 }
 
@@ -313,9 +322,9 @@ Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layou
 }
 
 void CudaLm::sort_rows(const Pass& pass) {
-  by_want_.sort(pass);
+  by_want_.sort(pass, true);
   wanted_N_ = by_want_.argmax_N;
-  wanted_N_.insert(wanted_N_.end(), by_want_.logits_N.begin(), by_want_.logits_N.end());
+  for (const auto* more : {&by_want_.logits_N, &by_want_.likely_N}) wanted_N_.insert(wanted_N_.end(), more->begin(), more->end());
   list_of_.assign(pass.allowed.size(), -1);
   allowed_N_.clear();
   int32_t lists = 0;
@@ -363,18 +372,18 @@ void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
   }
 }
 
-/// For sampling, lossy verifiers, and drafts in fields whose rules depend on what is drafted before.
+/// For rows that want all of them, or the largest.
 Status CudaLm::make_room_for_logits() {
-  const size_t wanted = by_want_.logits_N.size(), line = static_cast<size_t>(options_.vocab) * sizeof(float);
+  const size_t whole = by_want_.logits_N.size(), wanted = whole + by_want_.likely_N.size();
+  const size_t line = static_cast<size_t>(options_.vocab) * sizeof(float);
+  if (whole > 0 && logits_host_.bytes() == 0) {  // page-locked: a copy to other memory takes ten times as long
+    SLIP_TRY(logits_host_, device_->allocate_host(kRowGroup * line, "logits"));
+  }
   if (wanted * line <= b_.logits_TV.bytes()) return {};
   SLIP_TRY_(device_->wait());
   std::erase_if(graphs_, [](const auto& g) { return g.first.logits; });
   b_.logits_TV = {};
-  const size_t rows = std::max<size_t>(wanted, kRowGroup);
-  SLIP_TRY(b_.logits_TV, device_->allocate(rows * line, "logits"));
-  if (logits_host_.bytes() == 0) {  // page-locked: a copy to other memory takes ten times as long
-    SLIP_TRY(logits_host_, device_->allocate_host(kRowGroup * line, "logits"));
-  }
+  SLIP_TRY(b_.logits_TV, device_->allocate(std::max<size_t>(wanted, kRowGroup) * line, "logits"));
   return {};
 }
 
@@ -387,6 +396,68 @@ Status CudaLm::copy_logits(PassOutput& out) {
   }
   out.logits_NV.resize(bytes / sizeof(float));
   return device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), bytes);
+}
+
+/// Lines of rows that want the largest alone stay where they are.
+void CudaLm::keep_logits(const Pass& pass, PassOutput& out) {
+  if (by_want_.likely_N.empty()) return;
+  out.kept = this;
+  out.kept_line.assign(pass.rows.size(), -1);
+  const auto first = static_cast<int32_t>(by_want_.logits_N.size());
+  const size_t lines = by_want_.logits_N.size() + by_want_.likely_N.size();
+  likely_NK_.resize(lines * kLikely);
+  likely_count_N_.assign(lines, 0);
+  for (size_t i = 0; i < by_want_.likely_N.size(); ++i) {
+    const int32_t line = first + static_cast<int32_t>(i);
+    out.kept_line[static_cast<size_t>(by_want_.likely_N[i])] = line;
+    const LikelyLogit* from = likely_host_.data<LikelyLogit>() + wanted_of(line) * kLikely;
+    int32_t& n = likely_count_N_[static_cast<size_t>(line)];
+    for (; n < kLikely && from[n].id >= 0; ++n)
+      likely_NK_[static_cast<size_t>(line * kLikely + n)] = {TokenId{from[n].id}, from[n].logit};
+  }
+}
+
+std::span<const KeptLogits::Likely> CudaLm::likeliest(int32_t line) const {
+  const auto i = static_cast<size_t>(line);
+  return std::span(likely_NK_).subspan(i * kLikely, static_cast<size_t>(likely_count_N_[i]));
+}
+
+float CudaLm::log_sum_exp(int32_t line) const {
+  const Choice& c = choice_host_.data<Choice>()[wanted_of(line)];
+  return c.nan != 0 || c.id < 0 ? std::numeric_limits<float>::quiet_NaN() : c.largest + std::log(c.sum);
+}
+
+Result<std::span<const float>> CudaLm::all(int32_t line) {
+  const size_t bytes = static_cast<size_t>(options_.vocab) * sizeof(float);
+  if (line_host_.bytes() == 0) {
+    SLIP_TRY(line_host_, device_->allocate_host(bytes, "a row's logits"));
+  }
+  SLIP_TRY_(device_->copy_out(line_host_.data(), line_of(line), bytes));
+  SLIP_TRY_(device_->wait());
+  return std::span<const float>(line_host_.data<float>(), static_cast<size_t>(options_.vocab));
+}
+
+Result<std::optional<TokenId>> CudaLm::draw(int32_t line, std::span<const uint64_t> bits, double temperature, double u) {
+  constexpr size_t kBitsAt = 16;
+  const size_t words = static_cast<size_t>(options_.vocab + 63) / 64, given = std::min(words, bits.size());
+  if (drawn_.bytes() == 0) {
+    SLIP_TRY(drawn_, device_->allocate(kBitsAt + words * sizeof(uint64_t), "a draw"));
+    SLIP_TRY(drawn_host_, device_->allocate_host(kBitsAt + words * sizeof(uint64_t), "a draw"));
+  }
+  char *here = drawn_host_.data<char>(), *there = drawn_.data<char>();
+  if (!bits.empty()) {
+    std::memcpy(here + kBitsAt, bits.data(), given * sizeof(uint64_t));
+    std::memset(here + kBitsAt + given * sizeof(uint64_t), 0, (words - given) * sizeof(uint64_t));
+    SLIP_TRY_(device_->copy_in(there + kBitsAt, here + kBitsAt, words * sizeof(uint64_t)));
+  }
+  slip::cuda::draw({line_of(line), options_.vocab, bits.empty() ? nullptr : reinterpret_cast<const uint32_t*>(there + kBitsAt),
+                    temperature, u, reinterpret_cast<int32_t*>(there)},
+                   device_->stream());
+  SLIP_TRY_(device_->copy_out(here, there, sizeof(int32_t)));
+  SLIP_TRY_(device_->wait());
+  int32_t id = 0;
+  std::memcpy(&id, here, sizeof(id));
+  return id < 0 ? std::nullopt : std::optional(TokenId{id});
 }
 
 Status CudaLm::set_taps(std::span<const int32_t> layers) {
@@ -408,6 +479,7 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(ran);
   SLIP_TRY_(ended);
   read_choices(pass, out);
+  keep_logits(pass, out);
   if (pass.taps) std::copy_n(taps_host_.data<float>(), out.taps_NE.size(), out.taps_NE.data());
   return {};
 }
@@ -421,10 +493,16 @@ Status CudaLm::send_and_run(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(write_pass(pass, layout));
   const size_t asked = wanted_N_.size();
   const int wanted = asked == 0 ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(asked);
-  const bool logits = !by_want_.logits_N.empty();
-  const Shape shape{room, rounded_queries(planner_.queries(pass.rows.size())), wanted, pass.draft_adapter, pass.taps, logits};
+  const bool whole = !by_want_.logits_N.empty(), largest = !by_want_.likely_N.empty();
+  const Shape shape{.room = room,
+                    .queries = rounded_queries(planner_.queries(pass.rows.size())),
+                    .wanted = wanted,
+                    .adapter = pass.draft_adapter,
+                    .taps = pass.taps,
+                    .logits = whole || largest,
+                    .likely = largest};
   SLIP_TRY_(run(pass, shape, layout));
-  return logits ? copy_logits(out) : Status{};
+  return whole ? copy_logits(out) : Status{};
 }
 
 }  // namespace slip::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder on a device: the Lm of lm/lm.h with weights, arena and activations in the device's memory. The host sends a pass's rows, spans and
-// angles in one copy and gets 20 bytes per wanted row back, and logits where they are asked for; passes of up to 64 rows run as captured graphs, one per size. Weights are bf16, or
+// angles in one copy and gets 20 bytes per wanted row back, and logits, all of them or the largest, where they are asked for; passes of up to 64 rows run as captured graphs, one per size. Weights are bf16, or
 // integers and scales; keys and what products multiply are bf16, norms, softmax and the residual stream f32. Contract W holds as it does on the processor; the bits are the device's own.
 #pragma once
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace slip::cuda {
 
-class CudaLm final : public Lm {
+class CudaLm final : public Lm, private KeptLogits {
  public:
   /// Copies the weights to the device. kResource when its memory does not hold them and an arena of `slots`; kUnsupported for what has no
   /// kernel here: f32 weights, sliding windows.
@@ -37,14 +37,14 @@ class CudaLm final : public Lm {
   };
   struct Buffers {
     Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, choice_TB, choice_T, allowed_LW,
-        logits_TV, features_ND, low_TR, rounded_TR, taps_TE, shares, arrivals;
+        logits_TV, likely_TK, features_ND, low_TR, rounded_TR, taps_TE, shares, arrivals;
   };
   /// What a captured graph depends on.
   struct Shape {
     Room room;
     int queries = 0;  // of the largest item, as the kernel rounds them
     int wanted = 0;   // room for rows that want something: the device chooses their ids
-    bool adapter = false, taps = false, logits = false;
+    bool adapter = false, taps = false, logits = false, likely = false;
     auto operator<=>(const Shape&) const = default;
   };
   explicit CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t slots);
@@ -67,6 +67,17 @@ class CudaLm final : public Lm {
   void read_choices(const Pass& pass, PassOutput& out);
   Status make_room_for_logits();
   Status copy_logits(PassOutput& out);
+  void keep_logits(const Pass& pass, PassOutput& out);
+  // ---- lines: those of logits_TV
+  std::span<const Likely> likeliest(int32_t line) const override;
+  float log_sum_exp(int32_t line) const override;
+  Result<std::span<const float>> all(int32_t line) override;
+  Result<std::optional<TokenId>> draw(int32_t line, std::span<const uint64_t> bits, double temperature, double u) override;
+  const float* line_of(int32_t line) const {
+    return b_.logits_TV.data<float>() + static_cast<size_t>(line) * static_cast<size_t>(options_.vocab);
+  }
+  /// What the host read of the wanted row whose logits are a line.
+  size_t wanted_of(int32_t line) const { return by_want_.argmax_N.size() + static_cast<size_t>(line); }
   template <class T>
   T* in_pass(size_t offset) const {
     return reinterpret_cast<T*>(pass_memory_.data<char>() + offset);
@@ -90,7 +101,10 @@ class CudaLm final : public Lm {
   std::vector<Layer> layers_;
   Buffers b_;
   Room largest_;
-  Memory pass_memory_, pass_host_, choice_host_, allowed_host_, taps_host_, logits_host_;
+  Memory pass_memory_, pass_host_, choice_host_, allowed_host_, taps_host_, logits_host_, likely_host_, line_host_;
+  Memory drawn_, drawn_host_;      // a draw's id, then the bits of the ids that it may be
+  std::vector<Likely> likely_NK_;  // by line
+  std::vector<int32_t> likely_count_N_;
   RowsByWant by_want_;
   std::vector<int32_t> list_of_;  // by Pass::allowed: its line of allowed_LW, or -1
   std::vector<int32_t> wanted_N_,

@@ -231,6 +231,91 @@ TEST(CudaLm, ChoosesAmongListsAndTellsStatisticsWithoutLogits) {
   }
 }
 
+/// KeptLogits::draw by its definition.
+TokenId draw_of(std::span<const float> logits_V, std::span<const uint64_t> bits_W, double temperature, double u) {
+  std::vector<double> weights_V;
+  double sum = 0, cumulative = 0;
+  for (size_t i = 0; i < logits_V.size(); ++i) {
+    const bool allowed = bits_W.empty() || (bits_W[i / 64] >> (i % 64) & 1) != 0;
+    weights_V.push_back(allowed ? std::exp(logits_V[i] / temperature) : 0);
+    sum += weights_V.back();
+  }
+  for (size_t i = 0; i < weights_V.size(); ++i)
+    if ((cumulative += weights_V[i] / sum) > u) return TokenId{static_cast<int32_t>(i)};
+  return TokenId{-1};
+}
+
+// Rows whose largest logits are asked for, beside others of each kind: what the lines of KeptLogits say is what their logits say.
+TEST(CudaLm, KeepsLogitsOnTheDeviceAndTellsTheLargest) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  picks(*lm, 0, 280, Want::kNothing);
+  const int32_t vocab = lm->info().vocab;
+  for (const int32_t n : {1, 9, 9, 40, 80, 9}) {
+    std::vector<Row> rows;
+    std::vector<SlotSpan> spans;
+    for (int32_t i = 0; i < n; ++i) {
+      spans.push_back({0, 281 + i});
+      const Want want = i % 4 == 1             ? Want::kArgmax
+                        : i % 4 == 2           ? Want::kLogits
+                        : i % 4 == 3 && n < 80 ? Want::kNothing
+                                               : Want::kLikely;
+      rows.push_back({TokenId{(i * 37 + 5) % vocab}, Position::text(280 + i), 280 + i, static_cast<uint32_t>(i), 1, want});
+    }
+    PassOutput kept, said;
+    ASSERT_TRUE(lm->forward({rows, spans}, kept));
+    std::vector<std::vector<float>> lines;
+    std::vector<float> sums;
+    std::vector<std::vector<KeptLogits::Likely>> largest;
+    std::vector<std::vector<std::optional<TokenId>>> drawn;
+    const std::vector<uint64_t> bits(static_cast<size_t>(vocab + 63) / 64, 0x00FF'0F0F'3333'5555);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto line = kept.kept_line_of(i);
+      ASSERT_EQ(line.has_value(), rows[i].want == Want::kLikely);
+      ASSERT_EQ(kept.logits_row[i] >= 0, rows[i].want == Want::kLogits);
+      if (!line) continue;
+      const auto likely = kept.kept->likeliest(*line);
+      largest.emplace_back(likely.begin(), likely.end());
+      sums.push_back(kept.kept->log_sum_exp(*line));
+      auto& draws = drawn.emplace_back();
+      for (const double u : {0.05, 0.5, 0.93}) {
+        draws.push_back(*kept.kept->draw(*line, {}, 1.5, u));
+        draws.push_back(*kept.kept->draw(*line, bits, 0.7, u));
+      }
+      const auto all = kept.kept->all(*line);
+      ASSERT_TRUE(all);
+      lines.emplace_back(all->begin(), all->end());
+    }
+    for (Row& row : rows)
+      if (row.want != Want::kNothing) row.want = Want::kLogits;
+    ASSERT_TRUE(lm->forward({rows, spans}, said));
+    EXPECT_EQ(said.kept, nullptr);
+    size_t at = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].want == Want::kNothing) continue;
+      EXPECT_EQ(kept.argmax[i], said.argmax[i]);
+      if (!kept.kept_line_of(i)) continue;
+      const auto logits_V = said.logits_V(i);
+      ASSERT_TRUE(std::ranges::equal(lines[at], logits_V)) << n << " " << i;
+      const RowChoice host = choose_from(logits_V, {});
+      EXPECT_NEAR(sums[at], host.statistics.log_sum_exp, 1e-5);
+      ASSERT_EQ(largest[at].size(), 16u);
+      EXPECT_EQ(largest[at][0].id, host.argmax);
+      for (size_t k = 0; k < largest[at].size(); ++k) {
+        EXPECT_EQ(largest[at][k].logit, logits_V[static_cast<size_t>(largest[at][k].id.value)]);
+        const auto more = std::ranges::count_if(logits_V, [&](float x) { return x > largest[at][k].logit; });
+        EXPECT_LE(static_cast<size_t>(more), k);
+      }
+      size_t d = 0;
+      for (const double u : {0.05, 0.5, 0.93}) {
+        EXPECT_EQ(drawn[at][d++], draw_of(logits_V, {}, 1.5, u));
+        EXPECT_EQ(drawn[at][d++], draw_of(logits_V, bits, 0.7, u));
+      }
+      ++at;
+    }
+  }
+}
+
 TEST(CudaLm, DraftAdapterAndTapsAreTheProcessorsUpToRounding) {
   ThreadPool pool(1);
   const fs::path folder = fixtures() / "models" / "nemotron_labs_diffusion";

@@ -36,6 +36,7 @@ unsigned char* shared();
 /// v of lane (own lane ^ mask). As all warp functions: every lane of the warp must come here.
 float shuffle_xor(float v, int mask);
 inline int shuffle_xor(int v, int mask) { return __builtin_bit_cast(int, shuffle_xor(__builtin_bit_cast(float, v), mask)); }
+double shuffle_xor(double v, int mask);
 
 /// d (16 x 8) += a (16 x 16) b (16 x 8), bf16 pairs. With g = lane / 4, t = lane % 4, low half first:
 ///   a0: row g, k 2t; a1: row g + 8, k 2t; a2: row g, k 2t + 8; a3: row g + 8, k 2t + 8; b0: k 2t, column g; b1: k 2t + 8, column g;
@@ -128,6 +129,7 @@ inline float quotient(float x, float y) { return x / y; }
 inline float error_function(float x) { return std::erf(x); }
 inline float power_of_2(float x) { return std::exp2(x); }
 inline float power_of_e(float x) { return std::exp(x); }
+inline double exponential(double x) { return std::exp(x); }
 
 /// sums (64 channels x kRows rows; a thread's as the matrix instruction's of its warp's 16 channels) += w (64 lines of 64 bf16) times x (kRows lines),
 /// lines of 128 bytes whose 16-byte pieces c stand at c ^ (line % 8). `begin`: the sums start at zero here.

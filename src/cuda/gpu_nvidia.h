@@ -22,6 +22,7 @@ __device__ inline unsigned char* shared() { return dynamic_shared; }
 
 __device__ inline float shuffle_xor(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 __device__ inline int shuffle_xor(int v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+__device__ inline double shuffle_xor(double v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 
 __device__ inline void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
   asm volatile(
@@ -221,6 +222,7 @@ __device__ inline float quotient(float x, float y) { return __fdividef(x, y); }
 __device__ inline float error_function(float x) { return erff(x); }
 __device__ inline float power_of_2(float x) { return exp2f(x); }
 __device__ inline float power_of_e(float x) { return expf(x); }
+__device__ inline double exponential(double x) { return exp(x); }
 
 using Stream = cudaStream_t;
 

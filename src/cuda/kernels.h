@@ -28,9 +28,10 @@ constexpr int kWidestHead = 256;
 /// Pieces of 16 bytes are permuted within their line so that eight lines' pieces c meet all banks: piece c of line r stands at c ^ (r % 8).
 constexpr int line_place(int line, int k) { return (((k / 8) ^ (line % 8)) * 8) + k % 8; }
 
-/// How many of each a pass has; the first thing in the device's copy of a pass.
+/// How many of each a pass has; the first thing in the device's copy of a pass. Of the wanted rows, the first `chosen` want no logits, and those
+/// from `likely` on their largest ones.
 struct PassCounts {
-  int32_t rows = 0, wanted = 0, items = 0, chosen = 0;  // chosen: of the wanted rows, the first so many want no logits
+  int32_t rows = 0, wanted = 0, items = 0, chosen = 0, likely = 0;
 };
 
 /// A matrix w_NK in tiles of 64 channels x 64 inner numbers. bf16: 8 KiB each, [tile][step][channel][line_place]. With scales: bytes, 4 KiB each,
@@ -202,6 +203,30 @@ struct PickArgs {
   Choice* out_T;
 };
 
+constexpr int kLikely = 16;  // logits of a row that the host reads at once
+struct LikelyLogit {
+  float logit;
+  int32_t id;  // -1: there is no further number
+};
+
+/// out_TK: for each wanted row from counts->likely on its largest logits that are numbers, the largest first, the lower id on ties.
+struct LikelyArgs {
+  const PassCounts* counts;
+  const float* logits_LV;  // line 0: of wanted row counts->chosen
+  int32_t vocab;
+  LikelyLogit* out_TK;
+};
+
+/// The smallest id whose cumulative probability exceeds u; KeptLogits::draw (lm/lm.h). Sums in double: of 32 ids in their order, of 1,024 in a
+/// tree, of these in their order; whatever else a pass held.
+struct DrawArgs {
+  const float* logits_V;
+  int32_t vocab;
+  const uint32_t* bits_W;  // of allowed ids, as AllowedBits'; null: all
+  double temperature, u;
+  int32_t* out;  // -1: no such logit is finite
+};
+
 using StreamHandle = void*;  // cudaStream_t
 
 // `rows`, `items`: how many the grid has room for; the device's counts say how many there are.
@@ -217,5 +242,7 @@ void gather(const GatherArgs& args, int rows, StreamHandle stream);
 void round(const RoundArgs& args, int rows, StreamHandle stream);
 void copy(const CopyArgs& args, int rows, StreamHandle stream);
 void pick(const PickArgs& args, int rows, StreamHandle stream);
+void likely(const LikelyArgs& args, int rows, StreamHandle stream);
+void draw(const DrawArgs& args, StreamHandle stream);
 
 }  // namespace slip::cuda

@@ -12,6 +12,7 @@
 #include "decode/decoder.h"
 #include "decode/pass/choice.h"
 #include "decode/testing/decode_testing.h"
+#include "decode/testing/keeping_lm_testing.h"
 #include "form/schema/values.h"
 
 namespace slip {
@@ -47,7 +48,7 @@ TEST(Decoder, AsksForNoLogitsWhereAGreedyRowsFieldListsFewIds) {
       const LmInfo& info() const override { return lm_.info(); }
       Status forward(const Pass& pass, PassOutput& out) override {
         for (const Row& row : pass.rows) {
-          logits += row.want == Want::kLogits;
+          logits += brings_logits(row.want);
           if (!row.allowed) continue;
           ++restricted;
           const auto ids = allowed_of(pass, row);
@@ -191,7 +192,7 @@ class NanLm : public Lm {
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       out.nan_rows += pass.rows[i].want != Want::kNothing;
       answer_row(pass, i, std::vector<float>(kTrialVocab, std::nanf("")), out);
-      if (pass.rows[i].want != Want::kLogits) continue;
+      if (!brings_logits(pass.rows[i].want)) continue;
       out.logits_row[i] = static_cast<int32_t>(out.logits_NV.size() / kTrialVocab);
       out.logits_NV.insert(out.logits_NV.end(), kTrialVocab, std::nanf(""));
     }
@@ -229,6 +230,37 @@ TEST(Decoder, CountsRowsWithoutNumbersAndStillAnswersInIdsOfTheModel) {
   const Trial t = chain_trial(1, false);
   EXPECT_EQ(run(t, "scaffold-ar").statistics.nan_rows, 0);
   EXPECT_EQ(probability_of(std::vector<float>(4, std::nanf("")), {}, {2}), 0);
+}
+
+// Logits that lie elsewhere may become unreadable in the middle of an answer: an error then, and no field is told of that the model did not say.
+TEST(Decoder, AFailureToReadLogitsEndsTheAnswer) {
+  int failed = 0;
+  for (const Way& way : kWays) {
+    for (uint64_t n = 0; n < 30; ++n) {
+      Trial t = chain_trial(n, n % 2 == 1 && way.preset != "section-diffusion");
+      t.options.limit = 12;
+      t.options.forced = way.forced;
+      const Form* form = way.form ? &t.form : nullptr;
+      HashLm model(t.lm), plain(t.lm);
+      const auto want = decode(plain, t.prompt, form, way.preset, t.options);
+      ASSERT_TRUE(want) << want.error().message;
+      LikelyLm keeps(model, 1);
+      keeps.fails_at = static_cast<int64_t>(n % 5);
+      t.context.on_field = [&](int32_t f, std::span<const TokenId> content) {
+        EXPECT_TRUE(std::ranges::equal(content, want->fields[static_cast<size_t>(f)])) << way.preset << " " << n;
+      };
+      const auto d = decode(keeps, t.prompt, form, way.preset, t.options, t.context);
+      if (d) {
+        EXPECT_EQ(d->tokens, want->tokens);
+        EXPECT_LE(keeps.drawn + keeps.read_whole, keeps.fails_at);
+        continue;
+      }
+      EXPECT_EQ(d.error().kind, ErrorKind::kResource);
+      EXPECT_THAT(d.error().message, testing::HasSubstr("the device was lost"));
+      ++failed;
+    }
+  }
+  EXPECT_GT(failed, 50);
 }
 
 TEST(Decoder, StopsBetweenPassesWhenCancelled) {

@@ -4,6 +4,7 @@
 
 #include "decode/testing/decode_testing.h"
 #include "decode/testing/drafter_testing.h"
+#include "decode/testing/keeping_lm_testing.h"
 
 namespace slip {
 namespace {
@@ -72,6 +73,30 @@ TEST(FieldEvents, TellEveryFieldOnceWhateverDecodes) {
     }
   EXPECT_GT(placeholders, 50);
   EXPECT_GT(early, 1000) << "fields are told before the answer is complete";
+}
+
+// Logits that lie elsewhere may become unreadable in the middle of an answer: an error then, and no field is told of that the model did not say.
+TEST(FieldEvents, TellOnlyWhatTheModelSaidWhenItsLogitsAreLost) {
+  int64_t failed = 0, told = 0;
+  for (const Path path : {Path::kChain, Path::kFields, Path::kOneByOne})
+    for (uint64_t n = 0; n < 300; ++n) {
+      Trial t = trial_on(path, n);
+      const Method m = method_on(path, n % 2 == 0 ? DrafterSpec(NoDraftSpec{}) : DiffusionSpec{}, static_cast<int32_t>(2 + n % 6));
+      const auto want = one_at_a_time(t, path, 1).front().fields;
+      HashLm model(t.lm);
+      LikelyLm keeps(model, 1);
+      keeps.fails_at = static_cast<int64_t>(n % 7);
+      t.context.on_field = [&](int32_t field, std::span<const TokenId> content) {
+        ++told;
+        EXPECT_TRUE(std::ranges::equal(content, want[static_cast<size_t>(field)])) << n;
+      };
+      const auto d = Decoder(keeps, m).decode(t.prompt, &t.form, t.options, t.context);
+      if (d) continue;
+      EXPECT_EQ(d.error().message, "the device was lost");
+      ++failed;
+    }
+  EXPECT_GT(failed, 200);
+  EXPECT_GT(told, 1000);
 }
 
 /// A field and all that it depends on.

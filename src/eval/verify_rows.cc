@@ -2,6 +2,7 @@
 // Contract W by trial; see verify.h.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "base/philox.h"
@@ -96,12 +97,39 @@ void RowTrial::add(const Prompt& sequence, const Layout& layout, int32_t i, int3
                         static_cast<uint32_t>(spans_.size() - first), want});
 }
 
+/// Are they the largest of all, the largest first, the lower id on ties?
+bool are_likeliest(std::span<const KeptLogits::Likely> likely, std::span<const float> logits_V) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < logits_V.size(); ++i)
+    if (!std::isnan(logits_V[i])) ids.push_back(static_cast<int32_t>(i));
+  const auto logit = [&](int32_t id) { return logits_V[static_cast<size_t>(id)]; };
+  const size_t n = likely.size();
+  if (n > ids.size() || (n == 0) != ids.empty()) return false;
+  std::ranges::partial_sort(ids, ids.begin() + static_cast<ptrdiff_t>(n),
+                            [&](int32_t a, int32_t b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
+  for (size_t k = 0; k < n; ++k)
+    if (likely[k].id.value != ids[k] || likely[k].logit != logit(ids[k])) return false;
+  return true;
+}
+
 void RowTrial::compare(const RowAnswers& expected, int32_t row, size_t line, const std::string& where, Check& check) const {
   if (!check.passed) return;
   const auto r = static_cast<size_t>(row), vocab = static_cast<size_t>(expected.vocab);
   check.bytes += static_cast<int64_t>(sizeof(TokenId));
-  if (out_.logits_row[line] >= 0) {
-    const auto got = out_.logits_V(line);
+  std::span<const float> got;
+  if (const auto kept = out_.kept_line_of(line)) {
+    const auto all = out_.kept->all(*kept);
+    if (all) got = *all;
+    if (!all || !are_likeliest(out_.kept->likeliest(*kept), got)) {
+      check.passed = false;
+      check.difference = fmt::format("{}, row {}, largest logits: {}", where, row,
+                                     all ? "expected those of all, got others" : all.error().message);
+      return;
+    }
+  } else if (out_.logits_row[line] >= 0) {
+    got = out_.logits_V(line);
+  }
+  if (!got.empty()) {
     check.bytes += static_cast<int64_t>(got.size_bytes());
     for (size_t v = 0; v < vocab; ++v) {
       const auto want = std::bit_cast<uint32_t>(expected.logits_NV[r * vocab + v]), have = std::bit_cast<uint32_t>(got[v]);
@@ -132,14 +160,18 @@ Result<RowAnswers> RowTrial::alone() {
   return answers;
 }
 
-// All rows, `width` at a time. Every third row asks for its logits, the last one of a pass too; the others for the argmax alone.
+// All rows, `width` at a time. A third of the rows asks for its logits, the last one of a pass too, a third for the largest, the others for the
+// argmax alone.
 Status RowTrial::passes_of(int32_t width, const Layout& layout, const RowAnswers& expected, const std::string& where,
                            Check& check) {
   for (int32_t first = 0; first < rows_ && check.passed; first += width) {
     const int32_t end = std::min(rows_, first + width);
     clear();
     for (int32_t i = first; i < end; ++i)
-      add(own_, layout, i, i + 1, i + 1 == end || (i + width) % 3 == 0 ? Want::kLogits : Want::kArgmax);
+      add(own_, layout, i, i + 1,
+          i + 1 == end || (i + width) % 3 == 0 ? Want::kLogits
+          : (i + width) % 3 == 1               ? Want::kLikely
+                                               : Want::kArgmax);
     SLIP_TRY_(run());
     for (int32_t i = first; i < end; ++i) compare(expected, i, static_cast<size_t>(i - first), where, check);
   }

@@ -168,7 +168,7 @@ void StandInLm::write(const Pass& pass, size_t i, const Said& said, PassOutput& 
   const float next = std::min(1 - said.top, said.top / 2);
   const float top = std::log(said.top), second = std::log(std::max(next, 1e-9F));
   if (r.statistics) out.statistics[i] = {top, second, 0};
-  if (r.want != Want::kLogits) return;
+  if (!brings_logits(r.want)) return;
   const std::span<float> line_V = out.logits_V(i);
   const float rest = (1 - said.top - next) / static_cast<float>(std::max(1, info_.vocab - 2));
   if (rest > 0) std::ranges::fill(line_V, std::log(rest));
@@ -179,7 +179,7 @@ void StandInLm::write(const Pass& pass, size_t i, const Said& said, PassOutput& 
 /// Where every id is as likely as the next.
 void StandInLm::write_any(const Pass& pass, size_t i, TokenId first, PassOutput& out) const {
   write(pass, i, {first, first, 1}, out);
-  if (pass.rows[i].want == Want::kLogits) std::ranges::fill(out.logits_V(i), 0.0F);
+  if (brings_logits(pass.rows[i].want)) std::ranges::fill(out.logits_V(i), 0.0F);
 }
 
 void StandInLm::lay_out(const Pass& pass, bool blocks, PassOutput& out) {

@@ -28,8 +28,11 @@ struct Feature {
 using RowInput = std::variant<TokenId, Feature>;
 
 /// What the caller wants back for a row. kArgmax: largest logit's id, lowest id on ties; NaN never wins, and where no logit is a
-/// number the id is the lowest allowed one (as greedy_choice). kLogits: all V logits, and the argmax too.
-enum class Want : uint8_t { kNothing, kArgmax, kLogits };
+/// number the id is the lowest allowed one (as greedy_choice). kLikely: the largest logits, and the others where they are needed: an Lm whose
+/// logits lie elsewhere gives a line of KeptLogits, any other all of them. kLogits: all V logits. With both the argmax too.
+enum class Want : uint8_t { kNothing, kArgmax, kLikely, kLogits };
+/// Of an Lm that has its logits at hand: does the row get them?
+constexpr bool brings_logits(Want want) { return want == Want::kLikely || want == Want::kLogits; }
 
 struct Row {
   RowInput input;
@@ -65,16 +68,42 @@ struct RowStatistics {
   float log_sum_exp = 0;          // NaN where a logit is NaN
 };
 
+/// Logits of the last pass that lie where reading all of them takes long, as on a device, until the next pass of the Lm. A line of V for each row
+/// that wanted kLikely.
+class KeptLogits {
+ public:
+  struct Likely {
+    TokenId id;
+    float logit = 0;
+  };
+  virtual ~KeptLogits() = default;
+  /// The largest of the line's logits that are numbers, the largest first, the lower id on ties. Fewer than V of them, as a rule.
+  virtual std::span<const Likely> likeliest(int32_t line) const = 0;
+  /// Over all ids; NaN where a logit is NaN.
+  virtual float log_sum_exp(int32_t line) const = 0;
+  /// All of them, until another line is asked for. Takes about as long as kLogits for this row.
+  virtual Result<std::span<const float>> all(int32_t line) = 0;
+  /// The smallest id whose cumulative probability exceeds u: softmax(logits / temperature) in double, ascending, over the ids whose bit is set
+  /// (id i: bit i % 64 of word i / 64; no bits: over all). None where no such logit is finite. Sums are taken in parts, so that a u
+  /// within rounding of an edge may give the other side of it.
+  virtual Result<std::optional<TokenId>> draw(int32_t line, std::span<const uint64_t> bits, double temperature, double u) = 0;
+};
+
 /// Outputs of one pass; reused by the caller so that a steady-state round allocates nothing.
 struct PassOutput {
   std::vector<TokenId> argmax;      // per row; meaningful where want != kNothing
   std::vector<int32_t> logits_row;  // per row: line of logits, or -1
   std::vector<float> logits_NV;     // lines in the order of the rows that want kLogits
   float* kept_NV = nullptr;         // where an Lm keeps these lines itself, until its next pass; null: in logits_NV
+  KeptLogits* kept = nullptr;       // with it lines of rows that want kLikely, in place of logits
+  std::vector<int32_t> kept_line;   // per row: its line of `kept`, or -1; meaningful where `kept` is there
   int32_t vocab = 0;
   std::vector<RowStatistics> statistics;  // per row, meaningful where asked for; empty where no row asks
   std::vector<float> taps_NE;  // with Pass::taps: per row the hidden states behind LmInfo::tap_layers, joined; E = layers x D
   int64_t nan_rows = 0;        // rows that want something and whose activations or largest logit are not finite
+  std::optional<int32_t> kept_line_of(size_t row) const {
+    return kept != nullptr && kept_line[row] >= 0 ? std::optional(kept_line[row]) : std::nullopt;
+  }
   std::span<const float> logits_V(size_t row) const {
     return {(kept_NV != nullptr ? kept_NV : logits_NV.data()) + first_of(row), static_cast<size_t>(vocab)};
   }

@@ -10,8 +10,9 @@ namespace slip {
 
 /// Indices of the rows that want something, each list ascending. Kept from pass to pass: allocates only while passes grow.
 struct RowsByWant {
-  std::vector<int32_t> wanted_N, argmax_N, logits_N;  // the first: those of the other two
-  void sort(const Pass& pass);
+  std::vector<int32_t> wanted_N, argmax_N, logits_N;  // the first: all of them
+  std::vector<int32_t> likely_N;  // of an Lm that keeps its logits elsewhere: rows that want kLikely; else they are in logits_N
+  void sort(const Pass& pass, bool keeps = false);
 };
 
 /// E: numbers of a row of PassOutput::taps_NE.

@@ -378,7 +378,7 @@ void DecoderLm::mlp_block(int32_t layer, const Share& s) {
 }
 
 void DecoderLm::head(const Pass& pass, PassOutput& out) {
-  const auto& [wanted_N, argmax_N, logits_N] = a_.by_want;
+  const std::vector<int32_t>&wanted_N = a_.by_want.wanted_N, &argmax_N = a_.by_want.argmax_N, &logits_N = a_.by_want.logits_N;
   if (rows_ == 0 || (wanted_N.empty() && !tap_)) return;
   const OperationScope heading("head");
   const int64_t width = options_.width, vocab = options_.vocab;

@@ -3,6 +3,7 @@
 #include "service/job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lm/pass_answers.h"
 
@@ -141,22 +142,32 @@ void PassMerger::hand_out(const LmInfo& info, const JobPart& part, size_t first)
     if (std::any_of(job.rows.begin(), job.rows.end(), asks)) out.statistics.resize(n);
   }
   out.vocab = info.vocab;
+  out.kept = out_.kept;
+  if (out_.kept) out.kept_line.assign(n, -1);
   out.nan_rows += out_.nan_rows;  // more than 0 for a part that ran alone only
   const auto taps = job.asked.taps ? static_cast<size_t>(taps_width(info)) : 0;
   for (size_t i = 0; i < part.rows; ++i) {
     const size_t from = first + i, to = part.first + i;
     if (job.rows[to].want != Want::kNothing) out.argmax[to] = out_.argmax[from];
     if (!out.statistics.empty() && !out_.statistics.empty()) out.statistics[to] = out_.statistics[from];
-    if (const int32_t line = out_.logits_row[from]; line >= 0) {
+    const auto add_logits = [&](std::span<const float> numbers) {
       out.logits_row[to] = static_cast<int32_t>(out.logits_NV.size() / vocab);
-      const auto numbers = out_.logits_V(from);
       out.logits_NV.insert(out.logits_NV.end(), numbers.begin(), numbers.end());
+    };
+    if (out_.logits_row[from] >= 0) add_logits(std::as_const(out_).logits_V(from));
+    const auto line = out_.kept_line_of(from);
+    if (line && part.first + part.rows == n) {
+      out.kept_line[to] = *line;
+    } else if (line) {  // the request reads it behind the passes of its other parts
+      const auto all = out_.kept->all(*line);
+      if (all) add_logits(*all);
+      if (!all && job.status) job.status = all.error();
     }
     if (taps > 0)
       std::copy_n(out_.taps_NE.begin() + static_cast<ptrdiff_t>(from * taps), taps,
                   out.taps_NE.begin() + static_cast<ptrdiff_t>(to * taps));
   }
-  job.done = part.first + part.rows;
+  job.done = job.status ? part.first + part.rows : n;
 }
 
 }  // namespace slip

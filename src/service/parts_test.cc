@@ -3,12 +3,15 @@
 // commits the tokens that it would commit alone. A hash sees every slot, position and order, so that one stale key changes an answer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "decode/decoder.h"
 #include "decode/pass/prefix_cache.h"
 #include "decode/testing/decode_testing.h"
+#include "decode/testing/keeping_lm_testing.h"
 #include "decode/types/capacity.h"
 #include "service/fiber.h"
 #include "service/schedule.h"
@@ -37,8 +40,12 @@ struct Guest {
 };
 
 struct House {
-  explicit House(HashLm::Options o) : lm(o), pages(o.slots) {}
-  HashLm lm;
+  /// `largest` > 0: the model keeps its logits elsewhere and tells so many of them.
+  explicit House(HashLm::Options o, size_t largest = 0)
+      : hashes(o), keeps(hashes, largest), lm(largest > 0 ? static_cast<Lm&>(keeps) : hashes), pages(o.slots) {}
+  HashLm hashes;
+  test::LikelyLm keeps;
+  Lm& lm;
   SlotPages pages;
   PassMerger merger;
   uint64_t since = 1;
@@ -125,13 +132,13 @@ void lengthen(Prompt& p, PhiloxStream& r, int32_t shared) {
 }
 
 TEST(SessionsInOnePass, CommitWhatEachCommitsAlone) {
-  int64_t known = 0, merged = 0, cancelled = 0;
+  int64_t known = 0, merged = 0, cancelled = 0, lines = 0, read_whole = 0;
   for (uint64_t number = 0; number < 60; ++number) {
     PhiloxStream r(number, 77);
     std::deque<test::Trial> trials;
     HashLm::Options shared = test::chain_trial(number, true).lm;
     shared.slots = 1024;
-    House house(shared);
+    House house(shared, number % 2 == 0 ? 0 : number % 5 + 1);
     for (int i = 0; i < 9; ++i) {
       const bool ends = r.chance(0.7);
       trials.push_back(test::chain_trial(number * 100 + static_cast<uint64_t>(i), ends));
@@ -161,10 +168,59 @@ TEST(SessionsInOnePass, CommitWhatEachCommitsAlone) {
     }
     EXPECT_EQ(house.pages.held(), 0) << "nothing is held by those who are gone";
     merged -= house.merger.passes();
+    lines += house.keeps.lines, read_whole += house.keeps.read_whole;
   }
   EXPECT_GT(known, 500) << "prompts were shared";
   EXPECT_GT(merged, 1000) << "passes were shared";
   EXPECT_GT(cancelled, 20);
+  EXPECT_GT(lines, 1000);
+  EXPECT_GT(read_whole, 50);
+}
+
+// Rows of a part that is not a request's last are read behind other passes, when a model keeps no logits of theirs any more.
+TEST(SessionsInOnePass, RowsOfEarlierPartsHaveTheirLogits) {
+  HashLm::Options o;
+  o.vocab = 30;
+  o.slots = 64;
+  House house(o, 3);
+  std::vector<PassJob> jobs(2);
+  std::vector<PassOutput> outs(2);
+  for (int j = 0; j < 2; ++j) {
+    PassJob& job = jobs[static_cast<size_t>(j)];
+    job.out = &outs[static_cast<size_t>(j)];
+    for (int32_t i = 0; i < 12; ++i) {
+      const int32_t slot = 20 * j + i;
+      job.rows.push_back({TokenId{3 + (i * 7 + j) % 20}, Position::text(i), slot, static_cast<uint32_t>(i), 1, Want::kLikely});
+      job.spans.push_back({20 * j, slot + 1});
+    }
+  }
+  const auto run = [&](size_t first, size_t second) {
+    std::vector<JobPart> parts;
+    for (size_t j = 0; j < 2; ++j)
+      if (const size_t rows = j == 0 ? first : second; rows > 0) parts.push_back({&jobs[j], jobs[j].done, rows});
+    house.merger.run(house.lm, parts);
+  };
+  run(5, 12);
+  run(4, 0);
+  run(3, 0);
+  HashLm alone(o);
+  for (size_t j = 0; j < 2; ++j) {
+    ASSERT_TRUE(jobs[j].status);
+    ASSERT_EQ(jobs[j].done, 12u);
+    PassOutput want;
+    ASSERT_TRUE(alone.forward({jobs[j].rows, jobs[j].spans}, want));
+    for (size_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(outs[j].argmax[i], want.argmax[i]);
+      const auto line = outs[j].kept_line_of(i);
+      if (j == 1) {
+        EXPECT_FALSE(outs[j].logits_row[i] >= 0);
+        continue;  // that pass is over
+      }
+      ASSERT_EQ(line.has_value(), i >= 9);
+      const auto have = line ? *outs[j].kept->all(*line) : std::as_const(outs[j]).logits_V(i);
+      EXPECT_TRUE(std::ranges::equal(have, want.logits_V(i))) << i;
+    }
+  }
 }
 
 TEST(SessionsInOnePass, WouldNoticeAStaleKey) {

@@ -14,6 +14,7 @@
 
 #include "decode/draft_length/model.h"
 #include "decode/testing/draft_model_testing.h"
+#include "decode/testing/keeping_lm_testing.h"
 #include "decode/testing/random_testing.h"
 #include "lm/draft_head.h"
 
@@ -132,7 +133,7 @@ class HintHead : public DraftHead {
       std::vector<float> logits;
       for (int32_t id = 0; id < info_.vocab; ++id) logits.push_back(target_.guess(pass.rows[i].position.t, id));
       out.argmax.push_back({static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())});
-      if (pass.rows[i].want != Want::kLogits) continue;
+      if (!brings_logits(pass.rows[i].want)) continue;
       out.logits_row[i] = static_cast<int32_t>(out.logits_NV.size()) / info_.vocab;
       out.logits_NV.insert(out.logits_NV.end(), logits.begin(), logits.end());
     }

@@ -81,7 +81,7 @@ class PolicyLm : public Lm {
       for (int32_t id = 0; id < kBins; ++id)
         logits_V[static_cast<size_t>(id)] = -0.1F * static_cast<float>(std::abs(id - bins_[static_cast<size_t>(number)]));
       answer_row(pass, i, logits_V, out);
-      if (r.want != Want::kLogits) continue;
+      if (!brings_logits(r.want)) continue;
       out.logits_row[i] = static_cast<int32_t>(out.logits_NV.size()) / kVocab;
       out.logits_NV.insert(out.logits_NV.end(), logits_V.begin(), logits_V.end());
     }

@@ -11,6 +11,8 @@
 namespace slip::cli {
 namespace {
 
+constexpr float kSure = 1e9F;  // a logit
+
 ReplayKind kind_of(const Pass& pass) {
   bool drafts = false;
   for (const Row& r : pass.rows) {
@@ -43,7 +45,29 @@ Status ReplayLm::run(const Pass& pass, ReplayPass& entry, PassOutput& out) {
   return {};
 }
 
-TokenId ReplayLm::said(int32_t u, bool draft) {
+void ReplayLm::SaidLogits::say(int32_t line, TokenId id) {
+  if (said_.size() <= static_cast<size_t>(line)) said_.resize(static_cast<size_t>(line) + 1);
+  said_[static_cast<size_t>(line)] = {id, kSure};
+}
+
+Result<std::span<const float>> ReplayLm::SaidLogits::all(int32_t line) {
+  SLIP_TRY(const auto logits_V, inner_->all(line));
+  logits_V_.assign(logits_V.begin(), logits_V.end());
+  const Likely& said = said_[static_cast<size_t>(line)];
+  logits_V_[static_cast<size_t>(said.id.value)] = said.logit;
+  return std::span<const float>(logits_V_);
+}
+
+/// The inner model's time, and what is said where that is allowed.
+Result<std::optional<TokenId>> ReplayLm::SaidLogits::draw(int32_t line, std::span<const uint64_t> bits, double temperature,
+                                                          double u) {
+  SLIP_TRY(const auto drawn, inner_->draw(line, bits, temperature, u));
+  const auto id = static_cast<size_t>(said_[static_cast<size_t>(line)].id.value);
+  const bool allowed = bits.empty() || (id / 64 < bits.size() && (bits[id / 64] >> (id % 64) & 1) != 0);
+  return allowed ? std::optional(said_[static_cast<size_t>(line)].id) : drawn;
+}
+
+TokenId ReplayLm::next_said(int32_t u, bool draft) {
   if (u < 0 || u >= static_cast<int32_t>(recording_.target.size())) return ReplayIds::kNull;
   const auto at = static_cast<size_t>(u);
   if (!draft) return recording_.target[at];
@@ -53,18 +77,20 @@ TokenId ReplayLm::said(int32_t u, bool draft) {
 }
 
 void ReplayLm::say_recorded(const Pass& pass, bool drafts, PassOutput& out) {
-  constexpr float kSure = 1e9F;
   out.nan_rows = 0;
+  said_.begin(out.kept);
   for (const Row& r : pass.rows) drafts |= looks_ahead(pass, r);
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& r = pass.rows[i];
     if (r.want == Want::kNothing) continue;
     const bool own = !info_.rule.shift && r.input == RowInput{info_.rule.mask};
-    const TokenId says = said(r.position.t + (own ? 0 : 1) - recording_.first_position, drafts);
+    const TokenId says = next_said(r.position.t + (own ? 0 : 1) - recording_.first_position, drafts);
     const std::span<const TokenId> allowed = allowed_of(pass, r);
     out.argmax[i] = allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), says) ? says : allowed.front();
     if (out.logits_row[i] >= 0) out.logits_V(i)[static_cast<size_t>(out.argmax[i].value)] = kSure;
+    if (const auto line = out.kept_line_of(i)) said_.say(*line, out.argmax[i]);
   }
+  if (out.kept) out.kept = &said_;
 }
 
 Status ReplayLm::forward(const Pass& pass, PassOutput& out) {

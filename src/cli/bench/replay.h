@@ -60,9 +60,24 @@ class ReplayLm final : public Lm {
   double spent_ms() const { return spent_ms_; }
 
  private:
+  /// Logits that the inner model keeps, but what is said is sure.
+  class SaidLogits final : public KeptLogits {
+   public:
+    void begin(KeptLogits* inner) { inner_ = inner, said_.clear(); }
+    void say(int32_t line, TokenId id);
+    std::span<const Likely> likeliest(int32_t line) const override { return {&said_.at(static_cast<size_t>(line)), 1}; }
+    float log_sum_exp(int32_t line) const override { return likeliest(line).front().logit; }
+    Result<std::span<const float>> all(int32_t line) override;
+    Result<std::optional<TokenId>> draw(int32_t line, std::span<const uint64_t> bits, double temperature, double u) override;
+
+   private:
+    KeptLogits* inner_ = nullptr;
+    std::vector<Likely> said_;  // by line
+    std::vector<float> logits_V_;
+  };
   Status run(const Pass& pass, ReplayPass& entry, PassOutput& out);
   void say_recorded(const Pass& pass, bool drafts, PassOutput& out);
-  TokenId said(int32_t u, bool draft);
+  TokenId next_said(int32_t u, bool draft);
   Lm* inner_;
   Lm* stand_in_ = nullptr;
   LmInfo info_;
@@ -71,6 +86,7 @@ class ReplayLm final : public Lm {
   uint64_t count_ = 0, ones_ = 0;
   double spent_ms_ = 0, last_one_ms_ = 0;
   std::vector<uint32_t> attempts_;  // by form position
+  SaidLogits said_;
   std::vector<ReplayPass> log_;
 };
 

@@ -172,6 +172,13 @@ float shuffle_xor(float v, int mask) {
   return got;
 }
 
+double shuffle_xor(double v, int mask) {
+  const auto bits = __builtin_bit_cast(uint64_t, v);
+  const auto low = static_cast<uint32_t>(shuffle_xor(static_cast<int>(bits), mask)),
+             high = static_cast<uint32_t>(shuffle_xor(static_cast<int>(bits >> 32), mask));
+  return __builtin_bit_cast(double, static_cast<uint64_t>(high) << 32 | low);
+}
+
 void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
   together(
       [&](Lane& lane) {

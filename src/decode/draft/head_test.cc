@@ -67,7 +67,7 @@ class FakeHead : public DraftHead {
       std::vector<float> logits;
       for (int32_t id = 0; id < kTrialVocab; ++id)
         logits.push_back((spoil ? -1.0F : 1.0F) * target_.guess(pass.rows[i].position.t, id));
-      if (pass.rows[i].want == Want::kLogits) {
+      if (brings_logits(pass.rows[i].want)) {
         out.logits_row[i] = static_cast<int32_t>(out.logits_NV.size() / kTrialVocab);
         out.logits_NV.insert(out.logits_NV.end(), logits.begin(), logits.end());
       }

@@ -265,7 +265,7 @@ class ModelDrafter : public Drafter {
   }
 
   bool couples(const Place& place) const { return coupled_ && chooser_.temperature_at(place) > 0; }
-  bool wants_logits(const Place& place) const { return couples(place) || chooser_.draft_want(place.field) == Want::kLogits; }
+  bool wants_logits(const Place& place) const { return couples(place) || brings_logits(chooser_.draft_want(place.field)); }
 
   std::optional<TokenId> drafted(const Active& a, DraftToken& draft) {
     const std::optional<TokenId> first = model_.to_target[out_.argmax[a.row]];

@@ -140,6 +140,11 @@ Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buff
   return {s.any, s.denied, buffer, {}};
 }
 
+bool Allowed::has(TokenId id) const {
+  if (!bits.empty()) return has_bit(id.value);
+  return std::ranges::binary_search(listed, id) || (any && !std::ranges::binary_search(denied, id));
+}
+
 TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed) {
   if ((allowed.any && allowed.listed.empty()) ||
       !allowed.bits.empty()) {  // nearly all ids: the best of all is nearly always one of them
@@ -206,6 +211,52 @@ TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed) {
     }
   });
   return sum > 0 ? TopTwo{first / sum, second / sum} : TopTwo{};
+}
+
+// Every id that is not among them has the last one's probability at most, and all of them together what the sum leaves.
+std::optional<TopTwo> top_two(std::span<const KeptLogits::Likely> likely, float log_sum_exp, const Allowed& allowed) {
+  constexpr double kUnknown = 0.02;
+  if (likely.empty() || !std::isfinite(log_sum_exp)) return std::nullopt;
+  double known = 0, kept = 0, last = 0, largest[2] = {};
+  size_t found = 0;
+  for (const KeptLogits::Likely& l : likely) {
+    last = std::exp(static_cast<double>(l.logit) - log_sum_exp);
+    known += last;
+    if (!allowed.has(l.id)) continue;
+    if (found < 2) largest[found++] = last;
+    kept += last;
+  }
+  if (found == 0 || !(largest[0] > 0) || (found == 1 && last > kUnknown * largest[0])) return std::nullopt;
+  const double rest = std::max(0.0, 1 - known);
+  const bool listed = !allowed.bits.empty() || !allowed.any;
+  // Ids of which it is not known whether they count: those that a list names, or those that are denied.
+  const auto ids = static_cast<double>(listed ? allowed.listed.size() : allowed.denied.size());
+  const double unknown = allowed.bits.empty() || ids > 0 ? std::min(rest, ids * last) : rest;
+  if (unknown > kUnknown * kept) return std::nullopt;
+  const double all = listed ? kept : kept + rest;
+  return TopTwo{largest[0] / all, largest[1] / all};
+}
+
+std::optional<TokenId> first_allowed(std::span<const KeptLogits::Likely> likely, const Allowed& allowed) {
+  for (const KeptLogits::Likely& l : likely)
+    if (allowed.has(l.id)) return l.id;
+  return std::nullopt;
+}
+
+std::span<const uint64_t> bits_of(const Allowed& allowed, int32_t vocab, std::vector<uint64_t>& buffer) {
+  if (allowed.all()) return {};
+  if (!allowed.bits.empty()) return allowed.bits;
+  buffer.assign(static_cast<size_t>(vocab + 63) / 64, allowed.any ? ~uint64_t{0} : 0);
+  const auto set = [&](TokenId id, bool on) {
+    if (id.value >= vocab) return;
+    uint64_t& word = buffer[static_cast<size_t>(id.value) / 64];
+    const uint64_t bit = uint64_t{1} << (id.value % 64);
+    word = on ? word | bit : word & ~bit;
+  };
+  if (allowed.any)
+    for (const TokenId id : allowed.denied) set(id, false);
+  for (const TokenId id : allowed.listed) set(id, true);
+  return buffer;
 }
 
 double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id) {

@@ -3,11 +3,13 @@
 #pragma once
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/ids.h"
 #include "form/form.h"
+#include "lm/lm.h"
 
 namespace slip {
 
@@ -22,6 +24,8 @@ struct Allowed {
     const auto word = static_cast<size_t>(id) / 64;
     return word < bits.size() && (bits[word] >> (id % 64) & 1) != 0;
   }
+  bool has(TokenId id) const;
+  bool all() const { return any && denied.empty() && bits.empty(); }
 };
 
 /// Calls visit(id) for every allowed id below `vocab`, ascending.
@@ -63,6 +67,12 @@ struct TopTwo {
   double first = 0, second = 0;
 };
 TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed);
+/// The same of logits whose largest are known: to 2 % of the first, or none where the others could change more than that.
+std::optional<TopTwo> top_two(std::span<const KeptLogits::Likely> likely, float log_sum_exp, const Allowed& allowed);
+/// greedy_choice where one of the largest is allowed.
+std::optional<TokenId> first_allowed(std::span<const KeptLogits::Likely> likely, const Allowed& allowed);
+/// The allowed ids' bits for KeptLogits::draw, in `buffer` where they are not bits already; empty: every id.
+std::span<const uint64_t> bits_of(const Allowed& allowed, int32_t vocab, std::vector<uint64_t>& buffer);
 /// Softmax probability of `id` over the allowed ids, in double; 0 where it is no number.
 double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id);
 

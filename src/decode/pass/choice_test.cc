@@ -60,6 +60,82 @@ TEST(TopTwo, AndTheGreedyChoiceAreThoseOfTheirDefinitions) {
   }
 }
 
+/// Logits, some of them equal or no numbers, and what is allowed of them.
+struct RandomChoice {
+  std::vector<float> logits_V;
+  std::vector<TokenId> denied, listed;
+  std::vector<uint64_t> bits;
+  Allowed allowed;
+
+  explicit RandomChoice(PhiloxStream& r) : logits_V(1 + r.below(150)) {
+    const double spread = r.chance(0.5) ? 6 : 30;
+    for (float& x : logits_V) {
+      x = static_cast<float>((r.uniform() - 0.5) * spread);
+      if (r.chance(0.01)) x = r.chance(0.5) ? -std::numeric_limits<float>::infinity() : std::nanf("");
+      if (r.chance(0.05)) x = static_cast<float>(spread / 3);
+    }
+    const double shown = r.chance(0.3) ? 0.8 : 0.05;
+    bits.resize((logits_V.size() + 63) / 64);
+    for (int32_t id = 0; id < static_cast<int32_t>(logits_V.size()); ++id) {
+      if (r.chance(0.1)) denied.push_back({id});
+      if (r.chance(shown)) listed.push_back({id});
+      if (r.chance(shown)) bits[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64);
+    }
+    const uint32_t kind = r.below(4);
+    allowed = kind == 0   ? Allowed{}
+              : kind == 1 ? Allowed{.any = true, .denied = denied, .listed = {}, .bits = {}}
+              : kind == 2 ? Allowed{.any = false, .denied = {}, .listed = listed, .bits = {}}
+                          : Allowed{.any = false, .denied = {}, .listed = {}, .bits = bits};
+  }
+};
+
+// What the largest logits say must be what all of them say, or nothing.
+TEST(Likely, SaysWhatAllLogitsSayOrNothing) {
+  PhiloxStream r(12, 2);
+  int64_t first = 0, facts = 0, none = 0;
+  for (int trial = 0; trial < 6000; ++trial) {
+    const RandomChoice c(r);
+    std::vector<KeptLogits::Likely> likely;
+    for (size_t i = 0; i < c.logits_V.size(); ++i)
+      if (!std::isnan(c.logits_V[i])) likely.push_back({TokenId{static_cast<int32_t>(i)}, c.logits_V[i]});
+    std::ranges::stable_sort(likely, [](const auto& a, const auto& b) { return a.logit > b.logit; });
+    likely.resize(std::min<size_t>(likely.size(), 1 + r.below(24)));
+    if (const auto said = first_allowed(likely, c.allowed)) {
+      ASSERT_EQ(*said, greedy_choice(c.logits_V, c.allowed)) << trial;
+      ++first;
+    }
+    const auto said = top_two(likely, choose_from(c.logits_V, {}).statistics.log_sum_exp, c.allowed);
+    if (!said) {
+      ++none;
+      continue;
+    }
+    const TopTwo whole = top_two(c.logits_V, c.allowed);
+    ASSERT_NEAR(said->first, whole.first, 0.0205 * whole.first) << trial;
+    ASSERT_NEAR(said->second, whole.second, 0.0205 * whole.first) << trial;
+    ++facts;
+  }
+  EXPECT_GT(first, 3000);
+  EXPECT_GT(facts, 1000);
+  EXPECT_GT(none, 1000);
+}
+
+TEST(Likely, BitsAreTheAllowedIds) {
+  PhiloxStream r(13, 2);
+  std::vector<uint64_t> buffer;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const RandomChoice c(r);
+    const auto vocab = static_cast<int32_t>(c.logits_V.size());
+    std::vector<TokenId> ids, by_bits;
+    for_each_allowed(c.allowed, vocab, [&](TokenId id) { ids.push_back(id); });
+    const auto bits = bits_of(c.allowed, vocab, buffer);
+    ASSERT_EQ(bits.empty(), c.allowed.all());
+    for_each_allowed(Allowed{.any = bits.empty(), .denied = {}, .listed = {}, .bits = bits}, vocab,
+                     [&](TokenId id) { by_bits.push_back(id); });
+    ASSERT_EQ(ids, by_bits);
+    for (int32_t id = 0; id < vocab; ++id) ASSERT_EQ(c.allowed.has({id}), std::ranges::binary_search(ids, TokenId{id}));
+  }
+}
+
 TEST(FieldMask, AllowExactlyWhatCanStillBeCompleted) {
   PhiloxStream r(9, 2);
   for (int trial = 0; trial < 400; ++trial) {

@@ -7,6 +7,14 @@
 #include "base/clock/operation_clock.h"
 
 namespace slip {
+namespace {
+
+void note(const TopTwo& top, DraftFacts& facts) {
+  facts.top = static_cast<float>(top.first);
+  facts.margin = static_cast<float>(top.first - top.second);
+}
+
+}  // namespace
 
 void DraftDistributions::clear() {
   ids_.clear();
@@ -35,6 +43,7 @@ void Chooser::start(const DecodeRequest& request) {
   request_ = &request;
   lists_.start(request.form, request.vocab());
   drawn_.clear();
+  failure_ = {};
 }
 
 float Chooser::temperature_of(int32_t section) const {
@@ -64,9 +73,11 @@ double Chooser::uniform(uint32_t request, const Place& place, Purpose purpose) c
 }
 
 Want Chooser::want_at(const Place& place) {
-  if (temperature_at(place) != 0 || request_->options.sampling.repetition != 1 || request_->options.log_probs) return Want::kLogits;
+  const Sampling s = sampling_at(place);
+  if (s.repetition != 1 || request_->options.log_probs || (s.temperature != 0 && !s.plain())) return Want::kLogits;
+  if (s.temperature != 0) return Want::kLikely;
   const bool free = place.field ? request_->field(*place.field).rules.unrestricted() : request_->options.denied.empty();
-  return free || lists_.at(place) ? Want::kArgmax : Want::kLogits;
+  return free || lists_.at(place) ? Want::kArgmax : Want::kLikely;
 }
 
 void Chooser::ask(size_t row, Want want, const Place& place) {
@@ -125,6 +136,7 @@ std::vector<std::vector<std::vector<Decoded::IdLogProb>>> Chooser::top_log_probs
 
 TokenId Chooser::target_token(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
   if (want_at(place) == Want::kArgmax && pass_.row(row).allowed == lists_.at(place)) return out_.argmax[row];
+  if (const auto line = out_.kept_line_of(row)) return pick_kept(*line, request, place);
   const Sampling s = sampling_at(place);
   const Allowed allowed = allowed_at(place);
   const std::span<const float> logits_V = out_.logits_V(row);
@@ -134,23 +146,58 @@ TokenId Chooser::target_token(size_t row, uint32_t request, const Place& place, 
   return keyed_draw(logits_V, allowed, s.temperature, uniform(request, place, Purpose::kToken));
 }
 
+/// All of a line that an Lm keeps. A failure ends the answer behind the round (schedules ask for it).
+std::span<const float> Chooser::all_kept(int32_t line) {
+  const auto all = out_.kept->all(line);
+  if (all) return *all;
+  if (failure_) failure_ = all.error();
+  nothing_V_.assign(static_cast<size_t>(request_->vocab()), 0.0F);
+  return nothing_V_;
+}
+
+/// target_token of logits that an Lm keeps, for settings that want_at asks no others for.
+TokenId Chooser::pick_kept(int32_t line, uint32_t request, const Place& place) {
+  const float temperature = temperature_at(place);
+  const Allowed allowed = allowed_at(place);
+  if (temperature == 0) {
+    const auto first = first_allowed(out_.kept->likeliest(line), allowed);
+    return first ? *first : greedy_choice(all_kept(line), allowed);
+  }
+  const auto drawn =
+      out_.kept->draw(line, bits_of(allowed, request_->vocab(), bits_), temperature, uniform(request, place, Purpose::kToken));
+  if (!drawn && failure_) failure_ = drawn.error();
+  return drawn && *drawn ? **drawn : greedy_choice(all_kept(line), allowed);
+}
+
 Want Chooser::draft_want(std::optional<int32_t> field) const {
-  if (needs_.facts || needs_.sampled || request_->options.sampling.repetition != 1) return Want::kLogits;
-  return !field || request_->field(*field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
+  if (needs_.sampled || request_->options.sampling.repetition != 1) return Want::kLogits;
+  return !needs_.facts && (!field || request_->field(*field).rules.unrestricted()) ? Want::kArgmax : Want::kLikely;
 }
 
 TokenId Chooser::draft_from(size_t row, const Strand& strand, DraftToken& draft) {
-  return out_.logits_row[row] < 0 ? out_.argmax[row] : propose_from(out_.logits_V(row), strand, draft);
+  if (out_.logits_row[row] >= 0) return propose_from(out_.logits_V(row), strand, draft);
+  const auto line = out_.kept_line_of(row);
+  return line ? draft_kept(*line, strand, draft) : out_.argmax[row];
+}
+
+/// propose_from logits that an Lm keeps: the largest nearly always do.
+TokenId Chooser::draft_kept(int32_t line, const Strand& strand, DraftToken& draft) {
+  const OperationScope choosing("choice of tokens");
+  const Allowed allowed = allowed_at(draft.place);
+  const auto likely = out_.kept->likeliest(line);
+  const auto first = first_allowed(likely, allowed);
+  if (!first) return propose_from(all_kept(line), strand, draft);
+  if (!needs_.facts) return *first;
+  const auto top = top_two(likely, out_.kept->log_sum_exp(line), allowed);
+  if (!top) return propose_from(all_kept(line), strand, draft);
+  note(*top, draft.facts);
+  return *first;
 }
 
 TokenId Chooser::propose_from(std::span<const float> logits_V, const Strand& strand, DraftToken& draft) {
   const OperationScope choosing("choice of tokens");
   const Allowed allowed = allowed_at(draft.place);
-  if (needs_.facts) {
-    const TopTwo top = top_two(logits_V, allowed);
-    draft.facts.top = static_cast<float>(top.first);
-    draft.facts.margin = static_cast<float>(top.first - top.second);
-  }
+  if (needs_.facts) note(top_two(logits_V, allowed), draft.facts);
   Sampling s = sampling_at(draft.place);
   if (!needs_.sampled) s.temperature = 0;
   if (s.temperature == 0 && s.repetition == 1) return greedy_choice(logits_V, allowed);

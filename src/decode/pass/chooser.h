@@ -45,6 +45,8 @@ class Chooser {
   const DraftNeeds& needs() const { return needs_; }
   /// The lists of ids that rows of a pass name.
   std::span<const std::span<const TokenId>> lists() const { return lists_.lists(); }
+  /// Why logits that an Lm keeps could not be read; what was picked since then is void.
+  const Status& failure() const { return failure_; }
 
   // ---- what holds at a place
   float temperature_of(int32_t section) const;
@@ -77,6 +79,9 @@ class Chooser {
   ChoiceBuffers& buffers() { return buffers_; }
 
  private:
+  TokenId pick_kept(int32_t line, uint32_t request, const Place& place);
+  TokenId draft_kept(int32_t line, const Strand& strand, DraftToken& draft);
+  std::span<const float> all_kept(int32_t line);
   TokenId target_token(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   PassBuilder& pass_;
   const PassOutput& out_;
@@ -86,6 +91,9 @@ class Chooser {
   std::vector<TokenId> listed_;
   ChoiceBuffers buffers_;
   DraftDistributions distributions_;
+  std::vector<uint64_t> bits_;
+  std::vector<float> nothing_V_;  // read in place of logits that could not be
+  Status failure_;
   struct Drawn {
     double log_prob = 0;
     std::vector<Decoded::IdLogProb> top;

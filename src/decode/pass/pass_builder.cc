@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/pass/pass_builder.h"
 
+#include <algorithm>
+
 namespace slip {
 
 void PassBuilder::reserve(size_t rows) {
@@ -46,7 +48,7 @@ void PassBuilder::want_too(size_t row, Want want, std::optional<int32_t> allowed
     r.want = want;
     r.allowed = allowed;
   } else if (r.want != want || r.allowed != allowed) {  // two questions of one row: its logits answer both
-    r.want = Want::kLogits;
+    r.want = std::max({r.want, want, Want::kLikely});
     r.allowed.reset();
   }
 }

@@ -147,6 +147,7 @@ class ChainRun {
     SLIP_TRY_(t_.rounds.run_verify_pass(ready));
     const size_t groups = groups_.size();  // split() appends
     for (size_t g = 0; g < groups; ++g) commit(g);
+    SLIP_TRY_(p_.chooser().failure());
     if (!t_.form) std::erase_if(groups_, [&](const Group& g) { return !emit(g); });
     request_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.scratch.strands[0].tokens) : t_.answers[0].tokens);
     return {};

@@ -325,7 +325,7 @@ class FieldRun {
     SLIP_TRY_(t_.rounds.run_verify_pass(ready_));
     p_.on_begin({});
     for (Strand* s : ready_) settle(*s);
-    return {};
+    return p_.chooser().failure();
   }
 
   /// Rollouts that have forked draft no more where drafts take passes of their own, unless rows are cheap: rollouts times their blocks of
@@ -381,7 +381,7 @@ class FieldRun {
       s.take_fixed();
     }
     commit(s);
-    if (s.done()) close(s);
+    if (s.done() && p_.chooser().failure()) close(s);
   }
 
   /// Commits a strand's round for all rollouts that share it; one whose tokens differ from the first's forks.

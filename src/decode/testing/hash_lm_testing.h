@@ -129,7 +129,7 @@ class HashLm : public Lm {
       out.logits_NV.push_back(static_cast<float>(spoil ? -8 * x : 8 * x));
     }
     answer_row(pass, i, std::span<const float>(out.logits_NV).subspan(first), out);
-    if (want == Want::kLogits)
+    if (brings_logits(want))
       out.logits_row[i] = static_cast<int32_t>(first / static_cast<size_t>(o_.vocab));
     else
       out.logits_NV.resize(first);

@@ -26,7 +26,9 @@ class RejectionVerifier : public Verifier {
     residual_.ids.reserve(static_cast<size_t>(passes.request().vocab()));  // the first refusal may come late
     residual_.weights.reserve(static_cast<size_t>(passes.request().vocab()));
   }
-  Want want(const Strand&, const Place& place) const override { return chooser_.want_at(place); }
+  Want want(const Strand&, const Place& place) const override {
+    return chooser_.temperature_at(place) == 0 ? chooser_.want_at(place) : Want::kLogits;  // p whole, also where a draw needs less
+  }
   bool samples_drafts() const override { return true; }
 
   Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {

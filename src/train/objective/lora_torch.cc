@@ -231,7 +231,7 @@ struct LoraLm::Impl {
       out.argmax[i] = {std::max(best, 0)};
       out.nan_rows += best < 0 || !std::isfinite(line[best]);
       if (pass.rows[i].allowed || pass.rows[i].statistics) answer_row(pass, i, {line, V}, out);
-      if (pass.rows[i].want == Want::kLogits) {
+      if (brings_logits(pass.rows[i].want)) {
         out.logits_row[i] = static_cast<int32_t>(out.logits_NV.size() / V);
         out.logits_NV.insert(out.logits_NV.end(), line, line + V);
       }
