@@ -4,6 +4,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -11,6 +13,14 @@
 namespace slip {
 
 namespace fs = std::filesystem;
+
+Status check_outside(const fs::path& source, const fs::path& target, std::string_view command) {
+  std::error_code ec;
+  const fs::path from = fs::weakly_canonical(source, ec), to = fs::weakly_canonical(fs::absolute(target, ec), ec);
+  const auto [end, inside] = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
+  if (end != from.end() || inside == to.end() || inside->empty() || ec) return {};  // the folder itself is one that exists
+  return usage_error("{}: --out: expected a folder outside of {}, got {} in it", command, source.string(), target.string());
+}
 
 Result<AtomicFolder> AtomicFolder::create(const fs::path& target, int64_t bytes) {
   std::error_code ec;

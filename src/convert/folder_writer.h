@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/beside.h"
@@ -13,6 +14,9 @@
 #include "core/dtype.h"
 
 namespace slip {
+
+/// kUsage where a folder to write would stand in the one that is read, whose files would be copied into themselves.
+Status check_outside(const std::filesystem::path& source, const std::filesystem::path& target, std::string_view command);
 
 /// A folder that takes its name at commit(); removed with all that is in it when that never happens (error, Ctrl-C).
 class AtomicFolder {

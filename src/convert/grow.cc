@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "convert/folder_writer.h"
 #include "core/safetensors.h"
+#include "models/loader.h"
 #include "models/model.h"
 #include "models/weights/packed_folder.h"
 
@@ -342,12 +343,16 @@ Status check_made(const fs::path& folder, const Shape& shape) {
 
 Result<Grown> grow(const fs::path& model, const fs::path& out, const GrowOptions& options,
                    const std::function<void(int64_t, int64_t)>& progress) {
+  SLIP_TRY_(check_outside(model, out, "grow"));
   SLIP_TRY(const ModelConfig config, load_config(model, nullptr));
   SLIP_TRY(const std::optional<PackedFolder> packed, read_packed_folder(model));
   if (packed) return bad_input("{}: expected a folder with weights as released, got a packed one", model.string());
   SLIP_TRY_(check(options, config, model));
   SLIP_TRY(const json::value stored, read_json(model / "config.json"));
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(model));
+  // What does not load does not grow either: every tensor must be there in its shape.
+  ThreadPool pool(1);
+  if (const auto loads = estimate_memory(checkpoint, config, WeightType::kBF16, 1, pool); !loads) return loads.error();
   const Shape shape{config.decoder, options};
   SLIP_TRY(const std::vector<Made> tensors, plan(checkpoint, shape));
   std::error_code none;

@@ -133,6 +133,35 @@ TEST(Grow, RefusesWhatItCannotGrow) {
   refused(odd, {}, ErrorKind::kBadInput, "input_layernorm");
   with("model.layers.0.mlp.experts.weight", {4});
   refused(odd, {}, ErrorKind::kUnsupported, "mlp.experts");
+  // What does not load does not grow: a tensor that is not there, and one whose shape config.json does not say.
+  const auto without = [&](std::string_view name) {
+    std::vector<TensorToWrite> all;
+    for (const auto& [n, t] : checkpoint->tensors())
+      if (n != name) all.push_back({n, t.dtype, t.shape, t.bytes});
+    ASSERT_TRUE(write_safetensors(odd / "model.safetensors", all));
+  };
+  without("model.layers.0.self_attn.q_proj.weight");
+  refused(odd, {}, ErrorKind::kBadInput, "q_proj");
+  without("model.norm.weight");
+  refused(odd, {}, ErrorKind::kBadInput, "norm.weight");
+  without("model.embed_tokens.weight");
+  refused(odd, {}, ErrorKind::kBadInput, "embed_tokens");
+}
+
+// Files would be copied into themselves.
+TEST(Grow, NoFolderIsWrittenIntoTheOneThatIsRead) {
+  const test::TemporaryFolder root;
+  const fs::path model = root.path / "model";
+  fs::copy(kModels / "pair-draft", model, fs::copy_options::recursive);
+  for (const fs::path& out : {model / "sub", model / "a" / ".." / "sub", root.path / "model" / "." / "x" / "y"}) {
+    const auto grown = grow(model, out, {});
+    ASSERT_FALSE(grown);
+    EXPECT_EQ(grown.error().kind, ErrorKind::kUsage);
+    const auto packed = QuantizedFolder::make(model, out, {.type = WeightType::kI8, .compare = false});
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().kind, ErrorKind::kUsage);
+  }
+  EXPECT_TRUE(grow(model, root.path / "models", {})) << "a name that begins alike is another folder's";
 }
 
 TEST(Grow, APackedFolderIsRefusedAndAGrownOnePacks) {

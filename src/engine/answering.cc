@@ -299,7 +299,7 @@ Status Answering::read(std::vector<Decoded> decoded) {
 
 Result<Answer> Answering::run() {
   out_.method = request_.method;
-  if (!model_.tokenizer()) return bad_input("{}: expected a tokenizer in the folder, got none", model_.folder().string());
+  if (const auto tokenizer = model_.need_tokenizer(); !tokenizer) return tokenizer.error();
   SLIP_TRY_(read_form());
   std::vector<Decoded> decoded;
   if (seat_) {

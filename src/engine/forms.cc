@@ -39,8 +39,7 @@ bool is_action_form(const ModelConfig& config, std::string_view name) {
 }
 
 Result<FormTokens> Forms::tokens() const {
-  const Tokenizer* tokenizer = model_->tokenizer();
-  if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model_->folder().string());
+  SLIP_TRY(const Tokenizer* const tokenizer, model_->need_tokenizer());
   const LmInfo& info = model_->lm().info();
   return FormTokens{.tokenizer = tokenizer,
                     .null_token = info.rule.has_null ? std::optional<TokenId>(info.rule.null_token) : std::nullopt,
