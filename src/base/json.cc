@@ -62,6 +62,7 @@ Result<int64_t> as_int(const json::value& v, std::string_view key, std::string_v
     const double d = v.get_double();
     if (d >= -9e15 && d <= 9e15 && d == static_cast<double>(static_cast<int64_t>(d))) return static_cast<int64_t>(d);
   }
+  if (v.is_uint64()) return bad_input("{}: key \"{}\": expected an integer below 2^63, got {}", where, key, v.get_uint64());
   return mistyped(where, key, "an integer", v);
 }
 

@@ -105,7 +105,7 @@ Result<slipstream::Image> read_span(const slip_image& image, size_t index) {
   if (image.reserved != 0) return refuse("reserved to be 0", image.reserved);
   const int64_t row = int64_t{image.width} * image.channels;
   const int64_t stride = image.stride == 0 ? row : image.stride;
-  if (stride < row || stride > int64_t{1} << 40) return refuse(fmt::format("a stride of at least {} bytes", row), stride);
+  if (stride < row || stride > int64_t{1} << 40) return refuse(fmt::format("a stride from {} bytes to 2^40", row), stride);
   const int64_t need = (image.height - 1) * stride + row;
   if (image.size < static_cast<uint64_t>(need))
     return bad_input("image {}: expected {} bytes for its rows, got {}", index, need, image.size);

@@ -75,7 +75,8 @@ Status help(const CLI::App& app, const std::vector<std::string>& command) {
 
 void tidy_defaults(CLI::Option& o) {
   const std::string text = o.get_default_str();
-  if (o.get_items_expected_max() == 0 || text == "[]" || text == "{}" || text == "\"\"") o.default_str("");
+  if (o.get_items_expected_max() == 0 || text == "[]" || text == "{}" || text == "\"\"" || text == "-1")
+    o.default_str("");  // -1: nothing was asked for
 }
 
 }  // namespace

@@ -183,9 +183,11 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
   add_threads(c, o.options.threads);
   add_json(c, o.json);
-  c->callback([&chosen, count, out, list] {
+  c->callback([&chosen, c, count, out, list] {
     if (list->count() == 0 && o.picture.empty() && (count->count() == 0 || out->count() == 0))
       throw CLI::RequiredError("--count and --out (or --picture, or --list-families)");
+    for (const char* other : {"--out", "--perturbed", "--driven", "--driver"}) refuse_beside(*c, "--picture", other);
+    for (const char* other : {"--out", "--count", "--picture", "--family"}) refuse_beside(*c, "--list-families", other);
     chosen = {[] { return simulate(o); }, &o.json};
   });
 }
@@ -213,7 +215,19 @@ void import_command(CLI::App& app, Chosen& chosen) {
   c->add_flag_callback(
       "--no-pictures", [] { o.options.with_pictures = false; }, "records without pictures, for models that take none");
   add_json(c, o.json);
-  c->callback([&chosen] { chosen = {[] { return import_set(o); }, &o.json}; });
+  c->callback([&chosen, c] {
+    const auto only = [c](const char* option, std::initializer_list<std::string_view> formats) {
+      if (c->count(option) == 0 || std::ranges::find(formats, o.options.format) != formats.end()) return;
+      throw CLI::ValidationError(option,
+                                 fmt::format("belongs to {}, and the format is {}", fmt::join(formats, " and "), o.options.format));
+    };
+    only("--version", {"nuscenes"});
+    only("--every", {"comma2k19", "mcap"});
+    only("--pictures", {"conversations", "nuscenes"});
+    only("--no-pictures", {"wod-e2e", "nuscenes", "comma2k19", "mcap"});
+    only("--history", {"nuscenes", "comma2k19", "mcap"});
+    chosen = {[] { return import_set(o); }, &o.json};
+  });
 }
 
 void export_command(CLI::App& app, Chosen& chosen) {
@@ -239,9 +253,12 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   static EvalCommand o;
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
   add_model_flag(c, o.model, false);
-  c->add_option("--records", o.options.records, "record set; without it, scenes are simulated from --seed");
-  c->add_option("--seed", o.seed, "first held-out seed (0: 900000000); with --temperature also the seed of the draws")
-      ->check(seed_number());
+  auto* records = c->add_option("--records", o.options.records, "record set; without it, scenes are simulated from --seed");
+  auto* seed =
+      c->add_option(
+           "--seed", o.seed,
+           "first seed of simulated scenes (0: 900000000, from which on they are held out); with --temperature also of the draws")
+          ->check(seed_number());
   c->add_option("--count", o.options.count, "records (default: the whole set, or 500 simulated ones)")
       ->check(whole(int64_t{1}, kMostRecords));
   add_method_options(c, o.options.decoder);
@@ -260,8 +277,10 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--calibrate", o.options.calibrate,
                 "width.json to write: how often drafts held, how long fields were, what passes cost here (for --width measured)");
   auto* every =
-      c->add_option("--every", o.options.every_s,
-                    "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before")
+      c->add_option(
+           "--every", o.options.every_s,
+           "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before, and first "
+           "frames do not count")
           ->check(number(0, 1.5));
   c->add_option("--frames", o.options.frames, "with --every: frames of a scene")->check(whole(2, 16))->needs(every);
   c->add_option("--temperature", o.options.temperature, "0: greedy")->check(number(0, 100));
@@ -273,8 +292,12 @@ void eval_command(CLI::App& app, Chosen& chosen) {
       "run every prompt whole, though its first rows are those of the record before");
   add_engine(c, o.engine);
   add_json(c, o.json);
-  c->callback([&chosen, merge] {
+  c->callback([&chosen, merge, records, seed] {
     if (o.model.empty() && merge->count() == 0) throw CLI::RequiredError("--model");
+    const bool draws = o.options.temperature > 0 || !o.section_temperatures.empty();
+    if (records->count() > 0 && seed->count() > 0 && !draws)
+      throw CLI::ValidationError(
+          "--seed", "is of simulated scenes and of draws, and beside --records without a temperature there are neither");
     chosen = {[] { return eval(o); }, &o.json};
   });
 }

@@ -34,6 +34,10 @@ CLI::Validator seed_number() { return whole<uint64_t>(0, std::numeric_limits<uin
 CLI::Validator number(double least, double most) { return interval(least, most, false); }
 CLI::Validator number_above(double least, double most) { return interval(least, most, true); }
 
+void refuse_beside(const CLI::App& c, const char* option, const char* other) {
+  if (c.count(option) > 0 && c.count(other) > 0) throw CLI::ExcludesError(option, other);
+}
+
 void add_json(CLI::App* c, bool& json) { c->add_flag("--json", json, "machine-readable result on stdout"); }
 void add_model(CLI::App* c, std::string& model) {
   c->add_option("model,-m,--model", model, "Hugging Face folder")->required()->type_name("MODEL");

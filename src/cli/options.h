@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 
@@ -42,6 +44,16 @@ CLI::Validator seed_number();
 /// A finite number from `least` to `most`; above `least` alone with `number_above`.
 CLI::Validator number(double least, double most);
 CLI::Validator number_above(double least, double most);
+
+/// Words of an option's list, each of which may stand there once.
+template <class T>
+void refuse_twice(const char* option, const std::vector<T>& list) {
+  for (auto at = list.begin(); at != list.end(); ++at)
+    if (std::find(list.begin(), at, *at) != at)
+      throw CLI::ValidationError(option, fmt::format("expected each once, got {} twice", *at));
+}
+/// An option that was given says nothing beside another one.
+void refuse_beside(const CLI::App& c, const char* option, const char* other);
 
 void add_json(CLI::App* c, bool& json);
 void add_model(CLI::App* c, std::string& model);

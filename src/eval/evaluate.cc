@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/measure.h"
+#include "base/words/near_word.h"
 #include "task/wod.h"
 
 namespace slip {
@@ -42,7 +43,10 @@ void DisplacementSums::add(double ade_3s, double ade_5s, double fde_5s) {
   ++count_;
 }
 
-json::object DisplacementSums::to_json() const { return {{"ade_3s", ade_3s()}, {"ade_5s", ade_5s()}, {"fde_5s", fde_5s()}}; }
+json::object DisplacementSums::to_json() const {
+  if (count_ == 0) return {{"ade_3s", nullptr}, {"ade_5s", nullptr}, {"fde_5s", nullptr}};
+  return {{"ade_3s", ade_3s()}, {"ade_5s", ade_5s()}, {"fde_5s", fde_5s()}};
+}
 
 Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings) {
   Request r;
@@ -135,10 +139,15 @@ json::object subset_json(const Subset& s) {
           {"model", s.model.to_json()},
           {"constant_velocity", s.constant_velocity.to_json()},
           {"standing", s.standing.to_json()},
-          {"ade_5s_below_constant_velocity", cv > 0 ? 1 - s.model.ade_5s() / cv : 0.0}};
+          {"ade_5s_below_constant_velocity", cv > 0 ? json::value(1 - s.model.ade_5s() / cv) : json::value()}};
 }
 
 double share(int64_t part, int64_t whole) { return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
+/// The same where `whole` may be nothing, of which nothing can be said.
+json::value share_known(int64_t part, int64_t whole) { return whole ? json::value(share(part, whole)) : json::value(); }
+std::string share_text(int64_t part, int64_t whole, double factor, int decimals) {
+  return whole ? fmt::format("{:.{}f}", factor * share(part, whole), decimals) : "-";
+}
 
 }  // namespace
 
@@ -151,21 +160,26 @@ bool has_objects(const Evaluation& e) {
 /// Did the records ask for actions of the next moment, which have no objects, no behaviour and no plan?
 bool of_actions(const Evaluation& e) { return e.measure("action_l1").has_value(); }
 
+/// Classes without a yes on either side have no F1, and count nowhere; null and "-" stand where no record knows its objects.
 void put_objects(const Evaluation& e, json::object& out) {
   json::object classes;
-  bool above_prior = true;
+  json::array below;
   for (size_t c = 0; c < e.objects.size(); ++c) {
     const YesNoCounts& n = e.objects[c];
+    classes[sim::kObjectClasses[c]] = nullptr;
+    if (n.total() == 0) continue;
     classes[sim::kObjectClasses[c]] = {{"f1", n.f1()},
                                        {"precision", n.precision()},
                                        {"recall", n.recall()},
                                        {"prior", n.prior()},
                                        {"always_yes_f1", n.always_yes_f1()}};
-    above_prior = above_prior && n.f1() > n.always_yes_f1();
+    if (n.has_yes() && !(n.f1() > n.always_yes_f1())) below.emplace_back(sim::kObjectClasses[c]);
   }
-  out["macro_f1"] = macro_f1(e.objects);
-  out["macro_always_yes_f1"] = macro_always_yes_f1(e.objects);
-  out["every_class_above_prior"] = above_prior;
+  const bool known = has_objects(e);
+  out["macro_f1"] = known ? json::value(macro_f1(e.objects)) : json::value();
+  out["macro_always_yes_f1"] = known ? json::value(macro_always_yes_f1(e.objects)) : json::value();
+  out["every_class_above_prior"] = known ? json::value(below.empty()) : json::value();
+  out["classes_not_above_prior"] = std::move(below);
   out["classes"] = std::move(classes);
 }
 
@@ -186,15 +200,15 @@ json::object Evaluation::to_json() const {
   if (!texts.empty()) put_texts(*this, out);
   const auto per_record = [&](double ms) { return records ? ms / static_cast<double>(records) : 0.0; };
   if (!of_actions(*this)) {
-    out["longitudinal_accuracy"] = share(longitudinal_right, judged);
-    out["lateral_accuracy"] = share(lateral_right, judged);
+    out["longitudinal_accuracy"] = share_known(longitudinal_right, judged);
+    out["lateral_accuracy"] = share_known(lateral_right, judged);
     out["all"] = subset_json(all);
     out["pre_onset"] = subset_json(pre_onset);
     out["infeasible"] = share(infeasible, records);
   }
   const json::object rest{{"forwards_per_answer", share(forwards, records)},
                           {"tokens_per_answer", share(tokens, records)},
-                          {"acceptance", share(accepted, tested)},
+                          {"acceptance", share_known(accepted, tested)},
                           {"decode_ms_per_answer", per_record(decode_ms)},
                           {"total_ms_per_answer", per_record(total_ms)},
                           {"stage_ms_per_answer",
@@ -238,13 +252,55 @@ Status check_limit_shapes(const json::value& limits, std::string_view where) {
   return {};
 }
 
+Status check_limit_names(const json::object& limits, bool several, std::string_view where) {
+  static const std::vector<std::string> kNames = {"records",
+                                                  "valid",
+                                                  "chosen",
+                                                  "macro_f1",
+                                                  "macro_always_yes_f1",
+                                                  "every_class_above_prior",
+                                                  "classes",
+                                                  "text_agreement",
+                                                  "text_prior",
+                                                  "texts",
+                                                  "longitudinal_accuracy",
+                                                  "lateral_accuracy",
+                                                  "all",
+                                                  "pre_onset",
+                                                  "infeasible",
+                                                  "forwards_per_answer",
+                                                  "tokens_per_answer",
+                                                  "acceptance",
+                                                  "decode_ms_per_answer",
+                                                  "total_ms_per_answer",
+                                                  "stage_ms_per_answer",
+                                                  "measures",
+                                                  "rollouts"};
+  for (const auto& [path, limit] : limits) {
+    const std::string whole(path), name = whole.substr(0, whole.find('.'));
+    if (several && name != "by_decoder")
+      return bad_input("{}: {}: expected by_decoder.NAME.{} beside --decoders, got no decoder's name", where, whole, whole);
+    if (several || std::ranges::find(kNames, name) != kNames.end()) continue;
+    const std::string near = near_word(name, kNames);
+    return bad_input("{}: {}: expected the path of a number in the result of --json, got {}{}", where, whole, name,
+                     near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
+  }
+  return {};
+}
+
 Status check_limits(const json::object& result, const json::object& limits, std::string_view where) {
   SLIP_TRY_(check_limit_shapes(limits, where));
   std::string missed;
   for (const auto& [path, limit] : limits) {
     const json::value* v = at_path(result, path);
+    if (v && v->is_null()) {
+      missed +=
+          fmt::format("{}{}: expected a number, got none: no record knows it", missed.empty() ? "" : "; ", std::string_view(path));
+      continue;
+    }
     if (!v || !(v->is_number() || v->is_bool()))
-      return bad_input("{}: {}: expected the path of a number in the result, got another", where, std::string_view(path));
+      return bad_input("{}: {}: expected the path of a number in the result, got {}", where, std::string_view(path),
+                       v ? "one of something else" : "one where nothing stands");
     const double got = v->is_bool() ? v->get_bool() : v->to_number<double>();
     for (const auto& [kind, bound] : limit.get_object()) {
       const double b = bound.to_number<double>();
@@ -277,6 +333,10 @@ std::string objects_table(const Evaluation& e) {
                                 "always-yes F1");
   for (size_t c = 0; c < e.objects.size(); ++c) {
     const YesNoCounts& n = e.objects[c];
+    if (n.total() == 0) {
+      out += fmt::format("{:<22} {:>6} {:>9} {:>9} {:>7} {:>14}\n", sim::kObjectClasses[c], "-", "-", "-", "-", "-");
+      continue;
+    }
     out += fmt::format("{:<22} {:>6.3f} {:>9.3f} {:>9.3f} {:>7.3f} {:>14.3f}\n", sim::kObjectClasses[c], n.f1(), n.precision(),
                        n.recall(), n.prior(), n.always_yes_f1());
   }
@@ -417,14 +477,18 @@ std::string comparison_csv(const Evaluations& all) {
 namespace {
 
 std::string plan_table(const Evaluation& e) {
-  std::string out = fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n",
-                                100 * share(e.longitudinal_right, e.judged), 100 * share(e.lateral_right, e.judged));
+  std::string out = fmt::format("\nbehaviour: longitudinal {} %, lateral {} % right\n\n",
+                                share_text(e.longitudinal_right, e.judged, 100, 1), share_text(e.lateral_right, e.judged, 100, 1));
   out += fmt::format("{:<34} {:>8} {:>8} {:>8}   (metres, against the expert's future)\n", "plan", "ADE@3s", "ADE@5s", "FDE@5s");
   for (const auto& [name, s] :
        {std::pair<std::string, const Subset*>{"all", &e.all}, {"manoeuvre starts after t0", &e.pre_onset}}) {
     const auto line = [&out, &name = name](std::string_view who, const DisplacementSums& d) {
-      out +=
-          fmt::format("{:<34} {:>8.3f} {:>8.3f} {:>8.3f}\n", fmt::format("{}: {}", name, who), d.ade_3s(), d.ade_5s(), d.fde_5s());
+      const std::string title = fmt::format("{}: {}", name, who);
+      if (d.count() == 0) {
+        out += fmt::format("{:<34} {:>8} {:>8} {:>8}\n", title, "-", "-", "-");
+        return;
+      }
+      out += fmt::format("{:<34} {:>8.3f} {:>8.3f} {:>8.3f}\n", title, d.ade_3s(), d.ade_5s(), d.fde_5s());
     };
     line(fmt::format("model ({})", s->model.count()), s->model);
     line("constant velocity", s->constant_velocity);
@@ -439,7 +503,10 @@ std::string evaluation_table(const Evaluation& e, const Method* method) {
   const bool objects = has_objects(e) || (e.texts.empty() && !of_actions(e));
   std::string out = method ? method->automatic ? automatic_line(e) : decoder_line(*method) : "";
   out += fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
-  if (objects) out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
+  if (has_objects(e))
+    out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
+  else if (objects)
+    out += "   macro F1 - (no record knows its objects)";
   out += "\n\n";
   if (objects) out += objects_table(e);
   if (objects && !e.texts.empty()) out += "\n";
@@ -447,8 +514,8 @@ std::string evaluation_table(const Evaluation& e, const Method* method) {
   if (!of_actions(e)) out += plan_table(e);
   out += measures_lines(e);
   out += fmt::format(
-      "\nforward passes per answer {:.1f}, tokens {:.1f}, accepted/tested {:.3f}, {:.1f} ms per answer ({:.1f} ms decoding)\n",
-      share(e.forwards, e.records), share(e.tokens, e.records), share(e.accepted, e.tested),
+      "\nforward passes per answer {:.1f}, tokens {:.1f}, accepted/tested {}, {:.1f} ms per answer ({:.1f} ms decoding)\n",
+      share(e.forwards, e.records), share(e.tokens, e.records), share_text(e.accepted, e.tested, 1, 3),
       e.total_ms / static_cast<double>(std::max<int64_t>(e.records, 1)),
       e.decode_ms / static_cast<double>(std::max<int64_t>(e.records, 1)));
   return out;

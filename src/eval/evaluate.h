@@ -107,7 +107,9 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
 
 /// {"macro_f1": {"min": 0.7}, "pre_onset.model.ade_5s": {"max": 3}}: what can be said of limits before there is a result.
 Status check_limit_shapes(const json::value& limits, std::string_view where);
-/// Such limits' dotted paths lead into to_json(). kCheckFailed lists what is missed.
+/// And of their names: a number that every result may have, or one of a decoder's, with several of them.
+Status check_limit_names(const json::object& limits, bool several, std::string_view where);
+/// Such limits' dotted paths lead into to_json(). kCheckFailed lists what is missed, and what no record knows.
 Status check_limits(const json::object& result, const json::object& limits, std::string_view where);
 
 /// Several evaluations of the same records, a line each: Markdown (which people read as it is), or CSV.

@@ -64,6 +64,43 @@ TEST(Evaluation, AFormOfYesAndNoKeepsItsReport) {
   EXPECT_EQ(evaluation_table(e).find("text equals"), std::string::npos);
 }
 
+// What no record knows is null and "-", never a 0 that could be taken for a score, and no limit holds of it.
+TEST(Evaluation, WhatNoRecordKnowsHasNoNumber) {
+  Evaluation e;
+  e.records = 2;
+  json::object o = e.to_json();
+  for (const char* name : {"macro_f1", "macro_always_yes_f1", "every_class_above_prior", "longitudinal_accuracy", "acceptance"})
+    EXPECT_TRUE(o.at(name).is_null()) << name;
+  EXPECT_TRUE(o.at("classes").at("pedestrian").is_null());
+  EXPECT_TRUE(o.at("pre_onset").at("model").at("ade_5s").is_null());
+  EXPECT_TRUE(o.at("pre_onset").at("ade_5s_below_constant_velocity").is_null());
+  EXPECT_EQ(evaluation_table(e).find("0.000"), std::string::npos) << evaluation_table(e);
+  const Status missed = check_limits(o, {{"pre_onset.model.ade_5s", json::object{{"max", 3}}}}, "limits.json");
+  ASSERT_FALSE(missed);
+  EXPECT_EQ(missed.error().kind, ErrorKind::kCheckFailed);
+  EXPECT_EQ(missed.error().message, "eval: pre_onset.model.ade_5s: expected a number, got none: no record knows it");
+  e.objects[0].add(true, true);
+  e.objects[0].add(false, false);
+  e.objects[1].add(false, false);  // no yes on either side: neither above nor below
+  o = e.to_json();
+  EXPECT_TRUE(o.at("every_class_above_prior").as_bool());
+  EXPECT_TRUE(o.at("classes_not_above_prior").as_array().empty());
+  e.objects[2].add(false, true);
+  o = e.to_json();
+  EXPECT_FALSE(o.at("every_class_above_prior").as_bool());
+  ASSERT_EQ(o.at("classes_not_above_prior").as_array().size(), 1u);
+  EXPECT_EQ(std::string(o.at("classes_not_above_prior").at(0).as_string()), sim::kObjectClasses[2]);
+}
+
+TEST(Limits, AreOfNumbersThatAResultHas) {
+  EXPECT_TRUE(check_limit_names({{"texts.a.b.agreement", {}}, {"macro_f1", {}}}, false, "l.json"));
+  EXPECT_TRUE(check_limit_names({{"by_decoder.ar.valid", {}}}, true, "l.json"));
+  EXPECT_FALSE(check_limit_names({{"by_decoder.ar.valid", {}}}, false, "l.json"));
+  EXPECT_FALSE(check_limit_names({{"valid", {}}}, true, "l.json"));
+  EXPECT_EQ(check_limit_names({{"vaild", {}}}, false, "l.json").error().message,
+            "l.json: vaild: expected the path of a number in the result of --json, got vaild (did you mean valid?)");
+}
+
 TEST(Evaluation, ATableSaysWhichDecoderAndWhetherItIsLossy) {
   const Evaluation e = with_texts();
   const Method exact = *method_of("scaffold-spec"), lossy = *method_of("section-diffusion");
@@ -76,7 +113,7 @@ TEST(CheckLimits, ReachFieldsWhoseNamesHaveDots) {
   const json::object result = with_texts().to_json();
   const json::object met{{"text_agreement", json::object{{"min", 0.5}}},
                          {"texts.object_1.type.agreement", json::object{{"min", 1.0}}},
-                         {"all.model.ade_5s", json::object{{"max", 1.0}}}};
+                         {"all.records", json::object{{"max", 0}}}};
   EXPECT_TRUE(check_limits(result, met, "limits.json"));
   const auto missed = check_limits(result, {{"texts.lighting.agreement", json::object{{"min", 0.5}}}}, "limits.json");
   ASSERT_FALSE(missed);

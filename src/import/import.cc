@@ -219,7 +219,7 @@ Status import_mcap(const ImportOptions& o, Sink& sink) {
   return {};
 }
 
-Result<ImportCounts> import_conversations(const ImportOptions& o, const ImportProgress& progress, const CancelToken& cancel) {
+Result<ImportCounts> write_conversations(const ImportOptions& o, const ImportProgress& progress, const CancelToken& cancel) {
   SLIP_TRY(ConversationSetWriter writer, ConversationSetWriter::create(o.out));
   const fs::path pictures = o.pictures.empty() ? o.source.parent_path() : o.pictures;
   std::error_code ec;
@@ -239,6 +239,15 @@ Result<ImportCounts> import_conversations(const ImportOptions& o, const ImportPr
   if (!read && read.error().message != kEnough) return read.error();
   if (counts.records == 0) return bad_input("{}: expected conversations, got none", o.source.string());
   SLIP_TRY_(writer.finish());
+  return counts;
+}
+
+/// What fails leaves no folder that was not there.
+Result<ImportCounts> import_conversations(const ImportOptions& o, const ImportProgress& progress, const CancelToken& cancel) {
+  std::error_code ec;
+  const bool was_there = fs::exists(o.out, ec);
+  Result<ImportCounts> counts = write_conversations(o, progress, cancel);
+  if (!counts && !was_there) fs::remove(o.out, ec);  // of a folder: an empty one alone
   return counts;
 }
 

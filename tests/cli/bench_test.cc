@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bench prefill`, `bench vision` and `bench answer` through the binary over small models: every stage has its number, the answer is
 // the recorded one, and what is extrapolated says so.
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "tests/cli/process.h"
 
@@ -36,6 +38,48 @@ TEST_F(Bench, ForwardTakesSeveralTypesAndTellsProductsFromPasses) {
     for (const char* key : {"over_first", "products_over_first"})
       EXPECT_TRUE(all[i].at(key).is_double() || all[i].at(key).is_null()) << key << ": on every line";
   }
+}
+
+TEST_F(Bench, WhatSaysNothingBesideAnotherOptionIsRefused) {
+  const std::string model = SLIP_SOURCE_DIR "/models/tri";
+  refused({"bench", "serve", "--model", model, "--rates", "1", "--clients", "2"}, 2, "--rates excludes --clients");
+  refused({"bench", "serve", "--model", model, "--rates", "1", "--hz", "2"}, 2, "--rates excludes --hz");
+  refused({"bench", "serve", "--url", "http://x:1", "--model", model}, 2, "--url excludes --model");
+  refused({"bench", "serve", "--url", "http://x:1", "--dtype", "int8"}, 2, "--url excludes --dtype");
+  refused({"bench", "answer", "--model", model, "--recorded", "--scene", "5"}, 2, "--scene excludes --recorded");
+  refused({"bench", "answer", "--model", model, "--every", "4", "--repeats", "5"}, 2, "--repeats excludes --every");
+  refused({"bench", "forward", "--model", model, "--widths", "8,8"}, 2, "expected each once, got 8 twice");
+  refused({"bench", "text", "--model", model, "--decoders", "ar,ar"}, 2, "expected each once, got ar twice");
+  refused({"simulate", "--picture", path("a.png"), "--out", path("set")}, 2, "--picture excludes --out");
+  refused({"import", "wod-e2e", path("x"), "--out", path("set"), "--every", "2"}, 2, "--every: belongs to comma2k19 and mcap");
+  refused({"import", "conversations", path("x"), "--out", path("set"), "--no-pictures"}, 2, "--no-pictures: belongs to");
+}
+
+// Decoders that are compared hear the same questions at the same times, whatever their place in the list.
+TEST_F(Bench, ServeAsksEveryDecoderTheSameQuestions) {
+  const auto asked = [&](const char* decoders) {
+    std::map<std::string, std::pair<int64_t, double>> out;
+    const Ran ran = run({"bench", "serve", "--model", SLIP_SOURCE_DIR "/models/demo", "--rates", "12", "--decoders", decoders,
+                         "--turns", "1", "--seconds", "1", "--scenes", "2", "--threads", "1", "--json"});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    std::istringstream lines(ran.out);
+    for (std::string line; std::getline(lines, line);) {
+      const json::value v = *parse_json(line, "line");
+      out[std::string(v.at("decoder").as_string())] = {v.at("asked").as_int64(), v.at("seconds").to_number<double>()};
+    }
+    return out;
+  };
+  const auto one = asked("ar,scaffold-ar"), other = asked("scaffold-ar,ar");
+  ASSERT_EQ(one.size(), 2u);
+  EXPECT_GT(one.at("ar").first, 3);
+  EXPECT_EQ(one.at("ar").first, one.at("scaffold-ar").first);
+  EXPECT_EQ(one.at("ar").first, other.at("ar").first);
+  for (const auto& [decoder, seen] : one)
+    EXPECT_GE(seen.second, 1) << "a rate is of the whole time, not of that until the last answer";
+  const Ran none = run({"bench", "serve", "--model", SLIP_SOURCE_DIR "/models/demo", "--rates", "0.01", "--decoders", "ar",
+                        "--turns", "1", "--seconds", "0.1", "--scenes", "1", "--json"});
+  EXPECT_TRUE(parse_json(none.out, "stdout")->at("answer_ms").at("p50").is_null()) << none.out;
+  EXPECT_NE(none.err.find("nobody asked within 0.1 s"), std::string::npos) << none.err;
 }
 
 TEST_F(Bench, PrefillIsAPassWhoseLastRowSpeaks) {

@@ -2,6 +2,7 @@
 // What `eval` promises where something is wrong: before the first record what can be known then, and afterwards no number is lost.
 #include <algorithm>
 
+#include "base/file.h"
 #include "tests/cli/answer.h"
 
 namespace slip::test {
@@ -40,6 +41,12 @@ TEST_F(Eval, RefusesBeforeTheFirstRecordWhatCanBeKnownThen) {
     SCOPED_TRACE(limits);
     refused(eval({"--require", write("limits.json", limits)}, days), 3, "limits.json");
   }
+  const std::string limits = write("limits.json", R"({"vaild": {"min": 1}})");
+  refused(eval({"--require", limits}, days), 3, "got vaild (did you mean valid?)");
+  refused(eval({"--require", write("limits.json", R"({"valid": {"min": 1}})"), "--decoders", "ar"}, days), 3,
+          "by_decoder.NAME.valid");
+  refused(eval({"--calibrate", path("width.json"), "--resume", "--out", path("lines.jsonl")}, days), 2, "got --resume");
+  refused(eval({"--calibrate", path("width.json"), "--shard", "0/2"}, days), 2, "got --shard");
   EXPECT_FALSE(fs::exists(path("width.json")));
 }
 
@@ -50,8 +57,31 @@ TEST_F(Eval, AMissedLimitStandsInTheOneDocument) {
 }
 
 TEST_F(Eval, AnUnknownPathAmongTheLimitsCostsNoNumbers) {
-  const json::value v = failed(eval({"--require", write("limits.json", R"({"beauty": {"min": 1}})")}), 3);
+  const json::value v = failed(eval({"--require", write("limits.json", R"({"measures.beauty": {"min": 1}})")}), 3);
   EXPECT_EQ(v.at("error").at("kind"), "bad_input");
+}
+
+// A record set is an input: whatever is written stands elsewhere.
+TEST_F(Eval, NothingIsWrittenIntoTheRecordSet) {
+  const std::string set = path("set");
+  ASSERT_EQ(run({"simulate", "--seed", "1", "--count", "1", "--out", set}).code, 0);
+  const auto shard = read_file(set + "/shard-00000.slip");
+  ASSERT_TRUE(shard);
+  for (const char* option : {"--out", "--csv", "--calibrate"})
+    refused(eval({"--records", set, option, set + "/shard-00000.slip"}), 2, "outside of the record set");
+  refused({"export", "mcap", "--records", set, "--out", set + "/../set/index.json"}, 2, "outside of the record set");
+  EXPECT_EQ(*read_file(set + "/shard-00000.slip"), *shard);
+  refused(eval({"--records", set, "--seed", "7"}), 2, "--seed");
+  const auto index = read_file(set + "/index.json");
+  ASSERT_TRUE(index);
+  ASSERT_TRUE(write_file(set + "/index.json", R"({"format": "slipstream-records", "version": 1, "records": 0, "shards": []})"));
+  refused(eval({"--records", set}), 3, "");
+}
+
+// Lines are kept as they are done: where one cannot be, the rest would have to be answered again.
+TEST_F(Eval, ARunToResumeEndsWithTheLineThatFindsNoRoom) {
+  const Ran ran = run(eval({"--resume", "--out", "/dev/full", "--json"}, "100000"));
+  EXPECT_EQ(ran.code, 5) << ran.err;
 }
 
 TEST_F(Eval, TooFewDraftsForACalibrationCostNoNumbers) {

@@ -2,6 +2,7 @@
 // The command line on model folders without a request: inspect, tokenize, detokenize, preprocess, forward, form. Transformers'
 // numbers come out of the binary, and the same bytes whatever the passes and the threads.
 #include <cmath>
+#include <fstream>
 
 #include "core/safetensors.h"
 #include "tests/cli/process.h"
@@ -171,6 +172,21 @@ TEST_F(Cli, DetokenizeRefusesWhatAreNoIds) {
 }
 
 // ---- inspect
+
+// A tokenizer that is there and cannot be read is not an absent one: whoever needs it says what is wrong with it.
+TEST_F(Cli, ADamagedTokenizerIsNamedByWhoeverNeedsIt) {
+  const std::string model = path("model");
+  fs::copy(SLIP_SOURCE_DIR "/models/tri", model, fs::copy_options::recursive);
+  json::value tokenizer = *read_json(model + "/tokenizer.json");
+  tokenizer.at("model").at("merges").as_array().emplace_back("zq zq");
+  std::ofstream(model + "/tokenizer.json") << json::serialize(tokenizer);
+  refused({"run", "--model", model, "--prompt", "hi"}, 3, "expected tokens of the vocabulary");
+  refused({"run", "--model", model, "--form", "wod-e2e", "--prompt", "hi"}, 3, "expected tokens of the vocabulary");
+  refused({"eval", "--model", model, "--count", "1"}, 3, "expected tokens of the vocabulary");
+  tokenizer.at("model").at("type") = "Unigram";
+  std::ofstream(model + "/tokenizer.json") << json::serialize(tokenizer);
+  refused({"run", "--model", model, "--prompt", "hi"}, 4, "Unigram");
+}
 
 TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
   const json::value v = run_json({"inspect", fixture("models/qwen2_5_vl")});

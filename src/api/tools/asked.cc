@@ -116,6 +116,16 @@ Status check_seeds(uint64_t first, int64_t count) {
   return usage_error("--seed: expected {} seeds up to {}, got {} as the first", count, last, first);
 }
 
+Status check_not_in_set(const std::string& file, const std::string& set) {
+  if (file.empty() || set.empty()) return {};
+  std::error_code failed;
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
+  };
+  if (place(file).parent_path() != place(set)) return {};
+  return usage_error("{}: expected a file to write outside of the record set {}, got one in it", file, set);
+}
+
 Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files) {
   for (size_t i = 0; i < files.size(); ++i)
     for (size_t j = 0; j < i; ++j) {

@@ -33,6 +33,9 @@ Status check_asked(const json::object& line, const json::object& asked, std::str
 /// kUsage where `count` seeds from the first on are more than there are.
 Status check_seeds(uint64_t first, int64_t count);
 
+/// kUsage where an output would stand among the files of a record set that is read. Nothing of an empty name.
+Status check_not_in_set(const std::string& file, const std::string& set);
+
 /// kUsage where two outputs of one command are one file. Those that are empty are not asked for.
 Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files);
 

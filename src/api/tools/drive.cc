@@ -404,7 +404,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
                       },
                       cancel));
   result = study.to_json();
-  result["mode"] = drive::name_of(mode);
+  result["mode"] = drive::name_of(late ? mode : drive::Mode::kSync);  // without a latency nobody is late
   result["model"] = folder;
   slipstream::Report report = report_of(result, study.table(), lines.finish());
   if (!o.csv.empty()) SLIP_TRY_(write_file(o.csv, study.csv()));

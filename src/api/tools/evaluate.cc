@@ -123,7 +123,8 @@ Result<json::object> object_of_line(std::string_view line, const std::string& wh
   return std::move(v.get_object());
 }
 
-/// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.
+/// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end. Of a run that can be resumed it
+/// is the end: what follows would have to be answered again.
 class Lines {
  public:
   AskedOfAll asked;
@@ -154,10 +155,13 @@ class Lines {
     return at == known_.end() ? nullptr : &at->second;
   }
   size_t known() const { return known_.size(); }
-  void add(const json::object& record) {
-    if ((!file_ && !behind_) || !status_) return;
+  /// An error where each line was to be kept as it is done.
+  Status add(const json::object& record) {
+    if ((!file_ && !behind_) || !status_) return {};
     const std::string line = to_valid_utf8(json::serialize(record));
-    status_ = behind_ ? behind_->add(line) : file_->write((line + "\n").data(), line.size() + 1);
+    if (behind_) return behind_->add(line);
+    status_ = file_->write((line + "\n").data(), line.size() + 1);
+    return {};
   }
   Status commit() { return file_ && status_ ? file_->commit() : status_; }
 
@@ -216,7 +220,7 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
       if (warm) continue;
       json::object line = record_line(done, lines.asked.of(settings.label));
       if (!o.records.empty()) line["record"] = i;
-      lines.add(line);
+      SLIP_TRY_(lines.add(line));
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
   }
@@ -256,6 +260,11 @@ Status check_options(const slipstream::EvaluateOptions& o, const slipstream::Dec
   SLIP_TRY_(check_outputs({{"--out", o.out}, {"--csv", o.csv}, {"--calibrate", o.calibrate}}));
   if (o.resume && o.decoder.drafter == "previous")
     return usage_error("eval: --resume: expected answers that do not go by the frame before, got --drafter previous");
+  if (!o.calibrate.empty() && (o.resume || o.shards > 1))
+    return usage_error("eval: --calibrate: expected one run over all records, got {}: lines do not keep how drafts held",
+                       o.resume ? "--resume" : "--shard");
+  if (!o.records.empty())
+    for (const std::string* file : {&o.out, &o.csv, &o.calibrate}) SLIP_TRY_(check_not_in_set(*file, o.records));
   if (!o.decoders.empty() && !o.calibrate.empty()) return usage_error("eval: --calibrate: expected one decoder, got --decoders");
   if (o.shards < 1 || o.shard < 0 || o.shard >= o.shards)
     return usage_error("eval: --shard: expected I/N with I from 0 to N - 1, got {}/{}", o.shard, o.shards);
@@ -283,6 +292,7 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o, AskedOfAll asked)
   if (!o.require.empty()) {
     SLIP_TRY(json::value limits, read_written_json(o.require));
     SLIP_TRY_(check_limit_shapes(limits, o.require));
+    SLIP_TRY_(check_limit_names(limits.get_object(), !o.decoders.empty(), o.require));
     files.limits = std::move(limits.get_object());
   }
   if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out) : files.lines.open(o.out));

@@ -3,6 +3,7 @@
 #include "import/import.h"
 
 #include "api/boundary.h"
+#include "api/tools/asked.h"
 #include "api/tools/reports.h"
 #include "slipstream/engine.h"
 
@@ -39,10 +40,18 @@ Result<slipstream::Report> import_set(const std::string& out, const slipstream::
 Result<slipstream::Report> export_set(const std::string& out, const slipstream::ExportOptions& o,
                                       const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   int64_t records = 0;
+  SLIP_TRY_(check_not_in_set(out, o.records));
   if (o.format == "mcap") {
+    const std::pair<std::string_view, const std::string*> others[] = {
+        {"--answers", &o.answers}, {"--account", &o.account}, {"--method", &o.method}, {"--parameters", &o.parameters}};
+    for (const auto& [name, value] : others)
+      if (!value->empty()) return usage_error("export mcap: expected no {}, which belongs to wod-submission, got {}", name, *value);
     SLIP_TRY(records, export_mcap(o.records, out, progress, cancel));
   } else if (o.format == "wod-submission") {
     if (o.answers.empty()) return usage_error("export: expected --answers with wod-submission, got none");
+    for (const auto& [name, value] :
+         {std::pair<std::string_view, const std::string&>{"--account", o.account}, {"--method", o.method}})
+      if (value.empty()) return usage_error("export wod-submission: expected {}, which every submission names, got none", name);
     SLIP_TRY(records, export_wod_submission({.records = o.records,
                                              .answers = o.answers,
                                              .out = out,

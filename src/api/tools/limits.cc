@@ -190,6 +190,7 @@ Status check(const slipstream::LimitsOptions& o, const std::string& model) {
   if (o.light > 0 && model.empty()) return usage_error("--speed-of-light: expected a model (--model), got none");
   if (o.light == 0 && !o.records.empty()) return usage_error("--records: expected --speed-of-light beside it, got none");
   if (!o.draft_model.empty() && model.empty()) return usage_error("--draft-model: expected a model (--model), got none");
+  if (o.acceptance >= 0 && model.empty()) return usage_error("--acceptance: expected a model (--model), got none");
   if (o.acceptance > 1) return usage_error("--acceptance: expected 0 to 1, got {}", o.acceptance);
   if (!o.out.empty()) SLIP_TRY_(check_target(std::filesystem::path(o.out) / "limits.json"));
   SLIP_TRY_(check_outputs({{"--figure", o.figure}, {"--decoder-figure", o.decoder_figure}}));

@@ -151,6 +151,7 @@ json::object labels_json(const sim::Labels& l) {
 }
 
 Result<slipstream::Report> draw_scene(const std::string& png, uint64_t seed, const std::string& family_name) {
+  if (!png.ends_with(".png")) return usage_error("--picture: expected a .png file, got {}", png);
   SLIP_TRY(const std::optional<uint32_t> family, family_index(family_name));
   SLIP_TRY(const sim::Record r, sim::make_record(seed, family));
   Image wide{sim::kCameras * sim::kImageWidth, sim::kImageHeight, {}};

@@ -28,12 +28,22 @@ void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
   auto* c = bench->add_subcommand("forward", "cost of a pass and of its matrix products, by width and type");
   options(c, f, "rows per pass (default 1 2 4 8 16 24 32 48 64)");
   c->add_option("--keys", f.keys, "cached keys that every row sees")->check(whole(0, 1 << 20));
-  c->callback([&chosen] { chosen = {[] { return bench_forward(f); }, &f.json}; });
+  const auto once = [](const BenchForwardOptions& o) {
+    refuse_twice("--dtype", o.dtypes);
+    refuse_twice("--widths", o.widths);
+  };
+  c->callback([&chosen, once] {
+    once(f);
+    chosen = {[] { return bench_forward(f); }, &f.json};
+  });
   static BenchForwardOptions p;
   p.keys = 0;
   auto* e = bench->add_subcommand("prefill", "cost of a prompt's pass by its length");
   options(e, p, "rows of the prompt (default 128 512 1440 3000)");
-  e->callback([&chosen] { chosen = {[] { return bench_prefill(p); }, &p.json}; });
+  e->callback([&chosen, once] {
+    once(p);
+    chosen = {[] { return bench_prefill(p); }, &p.json};
+  });
 }
 
 void bench_vision_command(CLI::App* bench, Chosen& chosen) {
@@ -90,6 +100,10 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   e->callback([&chosen, e] {
     for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every"})
       a.recorded |= e->count(of_recorded) > 0;
+    // A recorded answer has no scene, and what it repeats are passes.
+    for (const char* of_recorded : {"--recorded", "--rows", "--tokens-per-pass", "--acceptance", "--every"})
+      for (const char* of_own : {"--scene", "--repeats"}) refuse_beside(*e, of_own, of_recorded);
+    refuse_twice("--decoders", a.presets);
     chosen = {[] { return bench_answer(a); }, &a.json};
   });
 }
@@ -105,8 +119,9 @@ void bench_serve_command(CLI::App* bench, Chosen& chosen) {
   e->add_option("--clients", s.clients, "who ask one question after another (default 1 2 4 8 16 32 64)")
       ->delimiter(',')
       ->check(whole(1, 1024));
-  e->add_option("--rates", s.rates,
-                "questions a second that come whether or not others are answered (Poisson), in place of clients")
+  e->add_option(
+       "--rates", s.rates,
+       "questions a second that come whether or not others are answered (Poisson), the same for every decoder, in place of clients")
       ->delimiter(',')
       ->check(number(0.01, 1e5));
   e->add_option("--hz", s.hz, "clients are cars that ask so often; a newer frame takes the place of one that is not answered")
@@ -119,8 +134,13 @@ void bench_serve_command(CLI::App* bench, Chosen& chosen) {
   e->add_flag("--reuse", s.reuse, "keep pictures' features and prompts' rows: decoding alone is compared");
   add_threads(e, s.threads);
   add_json(e, s.json);
-  e->callback([&chosen] {
-    if (s.model.empty() == s.url.empty()) throw CLI::RequiredError("--model or --url");
+  e->callback([&chosen, e] {
+    for (const char* other : {"--model", "--dtype", "--threads", "--reuse"}) refuse_beside(*e, "--url", other);
+    for (const char* other : {"--clients", "--hz"}) refuse_beside(*e, "--rates", other);
+    if (s.model.empty() && s.url.empty()) throw CLI::RequiredError("--model or --url");
+    refuse_twice("--decoders", s.decoders);
+    refuse_twice("--clients", s.clients);
+    refuse_twice("--rates", s.rates);
     chosen = {[] { return bench_serve(s); }, &s.json};
   });
 }
@@ -153,7 +173,10 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   x->add_option("--max-tokens", t.max_tokens, "of an answer")->check(whole(1, 1 << 16));
   add_threads(x, t.threads);
   add_json(x, t.json);
-  x->callback([&chosen] { chosen = {[] { return bench_text(t); }, &t.json}; });
+  x->callback([&chosen] {
+    refuse_twice("--decoders", t.decoders);
+    chosen = {[] { return bench_text(t); }, &t.json};
+  });
   static BenchTrajectoryOptions p;
   auto* y = bench->add_subcommand("trajectory",
                                   "a trajectory head's plans before the reasoning is done: when they are there, how far off");

@@ -37,13 +37,13 @@ struct LoadPoint {
 };
 
 double quantile_of(std::vector<double> v, double p) {
-  if (v.empty()) return 0;
   const auto at = static_cast<size_t>(std::llround(p * static_cast<double>(v.size() - 1)));
   std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(at), v.end());
   return v[at];
 }
 
-json::object quantiles_json(const std::vector<double>& v) {
+json::value quantiles_json(const std::vector<double>& v) {
+  if (v.empty()) return {{"p50", nullptr}, {"p95", nullptr}, {"p99", nullptr}};
   return {{"p50", quantile_of(v, .5)}, {"p95", quantile_of(v, .95)}, {"p99", quantile_of(v, .99)}};
 }
 
@@ -61,6 +61,7 @@ json::object point_json(const std::string& decoder, std::string_view of, double 
   json::object out{{"decoder", decoder},
                    {of, load},
                    {"seconds", p.seconds},
+                   {"asked", p.samples.size()},
                    {"answers", total.size()},
                    {"missed", p.samples.size() - total.size()},
                    {"answers_per_s", static_cast<double>(total.size()) / p.seconds},
@@ -86,9 +87,13 @@ class ServiceUnderLoad {
     });
   }
 
-  /// One turn, added to the point.
+  /// Turns, each added to its point. In turn `turn` every decoder hears the same questions, at the same times where these do not hang on answers.
+  void begin_turn(int turn) {
+    random_.seed(static_cast<uint64_t>(turn + 8));
+    next_ = static_cast<uint64_t>(turn + 1) << 20;
+  }
   void closed(const std::string& decoder, int clients, double seconds, LoadPoint& point) {
-    turn(decoder, point, [&](Clock::time_point start) {
+    turn(decoder, seconds, point, [&](Clock::time_point start) {
       std::vector<std::thread> threads;
       threads.reserve(static_cast<size_t>(clients));
       for (int c = 0; c < clients; ++c)
@@ -101,12 +106,12 @@ class ServiceUnderLoad {
   /// Each question once, so that what is kept of them is there for all decoders alike.
   void warm() {
     LoadPoint none;
-    turn("auto", none, [&](Clock::time_point) {
+    turn("auto", 0, none, [&](Clock::time_point) {
       for (size_t i = 0; i < scenes_ && !cancel_.cancelled(); ++i) wait_for(*submit());
     });
   }
   void open(const std::string& decoder, double per_s, double seconds, LoadPoint& point) {
-    turn(decoder, point, [&](Clock::time_point start) {
+    turn(decoder, seconds, point, [&](Clock::time_point start) {
       std::exponential_distribution<double> gap(per_s);
       for (double at_s = gap(random_); at_s < seconds && !cancel_.cancelled(); at_s += gap(random_)) {
         std::this_thread::sleep_until(start + std::chrono::duration<double>(at_s));
@@ -115,7 +120,7 @@ class ServiceUnderLoad {
     });
   }
   void streams(const std::string& decoder, int cars, double hz, double seconds, LoadPoint& point) {
-    turn(decoder, point, [&](Clock::time_point start) {
+    turn(decoder, seconds, point, [&](Clock::time_point start) {
       std::vector<std::shared_ptr<One>> running(static_cast<size_t>(cars));
       const auto frames = static_cast<int64_t>(seconds * hz) * cars;
       for (int64_t k = 0; k < frames && !cancel_.cancelled(); ++k) {
@@ -134,7 +139,7 @@ class ServiceUnderLoad {
     bool done = false;
   };
   template <class Work>
-  void turn(const std::string& decoder, LoadPoint& point, Work work) {
+  void turn(const std::string& decoder, double seconds, LoadPoint& point, Work work) {
     decoder_ = decoder;
     {
       const std::lock_guard lock(mutex_);
@@ -144,7 +149,7 @@ class ServiceUnderLoad {
     work(start);
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return under_way_ == 0; });
-    point.seconds += ms_since(start) / 1000;
+    point.seconds += std::max(seconds, ms_since(start) / 1000);  // questions might have come until the end
     point_ = nullptr;
   }
   void wait_for(const One& one) {
@@ -186,7 +191,7 @@ class ServiceUnderLoad {
   Asker& asker_;
   const size_t scenes_;
   const slipstream::CancelToken cancel_ = slipstream::CancelToken::of_process();
-  std::mt19937_64 random_{7};
+  std::mt19937_64 random_;
   std::string decoder_;
   std::mutex mutex_;
   std::condition_variable ended_;
@@ -204,13 +209,21 @@ void print_load_head(std::string_view of) {
 void print_point(const json::object& p, std::string_view of) {
   const auto number = [&](std::string_view key) { return p.contains(key) ? p.at(key).to_number<double>() : 0; };
   const auto known = [&](std::string_view key) { return p.contains(key) ? fmt::format("{:.1f}", number(key)) : "-"; };
-  const auto inner = [&](const char* key, const char* q) { return p.at(key).at(q).to_number<double>(); };
-  print_text(
-      fmt::format("{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7} {:>7} {:>7.0f} {:>8}\n",
-                  std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
-                  inner("first_field_ms", "p50"), inner("plan_ms", "p50"), inner("answer_ms", "p50"), inner("answer_ms", "p95"),
-                  inner("answer_ms", "p99"), known("rows_per_pass"), known("requests_per_pass"), number("missed"),
-                  p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
+  const auto inner = [&](const char* key, const char* q) {
+    const json::value& v = p.at(key).at(q);
+    return v.is_null() ? "-" : fmt::format("{:.1f}", v.to_number<double>());
+  };
+  print_text(fmt::format("{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7.0f} {:>8}\n",
+                         std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
+                         inner("first_field_ms", "p50"), inner("plan_ms", "p50"), inner("answer_ms", "p50"),
+                         inner("answer_ms", "p95"), inner("answer_ms", "p99"), known("rows_per_pass"), known("requests_per_pass"),
+                         number("missed"), p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
+}
+
+int64_t answered_or_missed(const std::vector<json::object>& lines) {
+  int64_t asked = 0;
+  for (const json::object& line : lines) asked += line.at("asked").to_number<int64_t>();
+  return asked;
 }
 
 /// `auto` beside the best of the decoders that were named.
@@ -247,6 +260,7 @@ Status bench_serve(const BenchServeOptions& o) {
         const std::string& decoder = decoders[(k + static_cast<size_t>(turn + 1)) % decoders.size()];
         LoadPoint rehearsal, &point = turn < 0 ? rehearsal : points[decoder];
         const double seconds = (turn < 0 ? 0.5 : 1) * o.seconds / o.turns;
+        load.begin_turn(turn);
         if (!o.rates.empty())
           load.open(decoder, at, seconds, point);
         else if (o.hz > 0)
@@ -273,6 +287,9 @@ Status bench_serve(const BenchServeOptions& o) {
       else
         print_point(line, of);
     }
+    if (answered_or_missed(lines) == 0)
+      say(fmt::format("bench serve: {:g} {}: nobody asked within {:g} s (--seconds)\n", at,
+                      of == "clients" ? "clients" : "questions a second", o.seconds));
   }
   return {};
 }

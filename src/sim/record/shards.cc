@@ -235,6 +235,7 @@ struct RecordSet::Impl {
 Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
   auto impl = std::make_shared<Impl>();
   std::vector<std::pair<std::filesystem::path, int64_t>> files;  // expected count, or -1
+  int64_t counted = -1;                                          // of all, as the index says
   std::error_code ec;
   if (std::filesystem::is_directory(path, ec)) {
     const std::string where = (path / "index.json").string();
@@ -243,6 +244,9 @@ Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
     SLIP_TRY(const std::string format, string_or(v.get_object(), "format", kSetFormat, where));
     if (format != kSetFormat) return bad_input("{}: expected a {}, got a {}", where, kSetFormat, format);
     SLIP_TRY(const json::array* list, get_array(v.as_object(), "shards", where));
+    SLIP_TRY(const int64_t version, int_or(v.get_object(), "version", int64_t{kSimVersion}, where));
+    if (version != int64_t{kSimVersion}) return bad_input("{}: version: expected {}, got {}", where, kSimVersion, version);
+    SLIP_TRY(counted, int_or(v.get_object(), "records", -1, where));
     for (const json::value& e : *list) {
       if (!e.is_object()) return bad_input("{}: shards: expected objects, got another value", where);
       SLIP_TRY(const std::string file, get_string(e.as_object(), "file", where));
@@ -262,6 +266,9 @@ Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
     impl->size += s.header.records;
     if (s.header.records > 0) impl->shards.push_back(std::move(s));
   }
+  if (counted >= 0 && counted != impl->size)
+    return bad_input("{}: expected the {} records of its index, got {} in its shards", path.string(), counted, impl->size);
+  if (impl->size == 0) return bad_input("{}: expected a record, got a set without any", path.string());
   RecordSet set;
   set.impl_ = std::move(impl);
   return set;
