@@ -40,6 +40,9 @@ class ActionSource : public SampleSource {
 
   Result<Sample> get(int64_t index) override { return p_.task.body == Body::kArm ? arm_sample(index) : car_sample(index); }
 
+  /// The schema names no section: its only one goes by the form's name.
+  Outline outline() const override { return {{"action"}, outline_of(p_.form->form).fields}; }
+
  private:
   Result<Sample> arm_sample(int64_t index) const {
     const sim::ArmSight sight = sim::arm_state(p_.first_seed + static_cast<uint64_t>(index % p_.count));

@@ -6,6 +6,7 @@
 // first frames alone would be cars that have not begun to do anything. Accelerations are rounded to multiples of `action_step`.
 // "tokenizer_vocab": V makes the tokenizer where its folder has none (seeds from "tokenizer_seed"); "bins_last": false numbers the
 // bins before the special tokens.
+// Its one section is called "action".
 // Of a model whose config says "body": "arm" sample i is state S + i mod N of sim/reach/reach.h with what its expert does there.
 #pragma once
 #include <memory>

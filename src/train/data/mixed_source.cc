@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/mixed_source.h"
 
+#include <algorithm>
+
 namespace slip {
 
 namespace {
@@ -11,25 +13,44 @@ constexpr size_t kMostParts = 64;
 struct Part {
   int64_t share;
   std::unique_ptr<SampleSource> source;
+  std::vector<int32_t> sections = {};  // of the part's sections: their places among all parts'
 };
+
+/// Where `name` stands in `all`, behind which it is put if it is new.
+int32_t place_of(const std::string& name, std::vector<std::string>& all) {
+  const auto at = std::find(all.begin(), all.end(), name);
+  const auto place = static_cast<int32_t>(at - all.begin());
+  if (at == all.end()) all.push_back(name);
+  return place;
+}
 
 class MixedSource : public SampleSource {
  public:
   explicit MixedSource(std::vector<Part> parts) : parts_(std::move(parts)) {
-    for (const Part& p : parts_) cycle_ += p.share;
+    for (Part& p : parts_) {
+      cycle_ += p.share;
+      const Outline own = p.source->outline();
+      for (const std::string& name : own.sections) p.sections.push_back(place_of(name, outline_.sections));
+      for (const std::string& name : own.fields) place_of(name, outline_.fields);
+    }
   }
+  Outline outline() const override { return outline_; }
 
   Result<Sample> get(int64_t index) override {
     const int64_t whole_cycles = index / cycle_;
     int64_t within = index % cycle_;
     auto part = parts_.begin();
     for (; within >= part->share; ++part) within -= part->share;
-    return part->source->get(whole_cycles * part->share + within);
+    SLIP_TRY(Sample s, part->source->get(whole_cycles * part->share + within));
+    for (int32_t& section : s.section)
+      if (section >= 0) section = part->sections[static_cast<size_t>(section)];
+    return s;
   }
 
  private:
   std::vector<Part> parts_;
   int64_t cycle_ = 0;
+  Outline outline_;  // of all parts; what several have is one
 };
 
 Result<Part> make_part(const json::value& described, size_t at, const std::string& tokenizer_folder) {

@@ -46,6 +46,8 @@ namespace {
 
 constexpr uint64_t kHistoryStream = 0x57EAD0000;
 constexpr std::array<std::string_view, 4> kSections = {"critical_objects", "explanation", "future_meta_behavior", "trajectory"};
+constexpr std::array<uint32_t, kSections.size()> kUnknown = {sim::kUnknownObjects, sim::kUnknownExplanation, sim::kUnknownBehaviour,
+                                                             sim::kUnknownFuture};
 
 struct Setup {
   std::unique_ptr<Tokenizer> tokenizer;
@@ -156,10 +158,11 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
 class SampleMaker {
  public:
   bool cameras() const { return s_.task.cameras; }
+  Outline outline() const { return outline_of(s_.form->form); }
   explicit SampleMaker(Setup setup) : s_(std::move(setup)) {
     for (const Section& section : s_.form->form.sections()) {
       const auto at = std::find(kSections.begin(), kSections.end(), section.name);
-      section_.push_back(at == kSections.end() ? -1 : static_cast<int32_t>(at - kSections.begin()));
+      known_.push_back(at == kSections.end() ? 0 : kUnknown[static_cast<size_t>(at - kSections.begin())]);
     }
   }
 
@@ -241,13 +244,10 @@ class SampleMaker {
   }
 
   /// Weight 0 for sections of which an imported record knows nothing.
-  static void weigh(uint32_t unknown, Sample& out) {
-    static constexpr std::array kBits = {sim::kUnknownObjects, sim::kUnknownExplanation, sim::kUnknownBehaviour,
-                                         sim::kUnknownFuture};
-    static_assert(kBits.size() == kSections.size());
+  void weigh(uint32_t unknown, Sample& out) const {
     out.weight.assign(out.tokens.size(), 1);
     for (size_t i = 0; i < out.section.size(); ++i)
-      if (out.section[i] >= 0 && (unknown & kBits[static_cast<size_t>(out.section[i])]) != 0) out.weight[i] = 0;
+      if (out.section[i] >= 0 && (unknown & known_[static_cast<size_t>(out.section[i])]) != 0) out.weight[i] = 0;
   }
 
   static Result<std::vector<sim::SeenBody>> bodies_around(const sim::Labels& labels) {
@@ -294,7 +294,7 @@ class SampleMaker {
       out.tokens.push_back(closing ? s_.im_end : answer[i]);
       out.positions.push_back(Position::text(position));
       out.block.push_back(form.block_at(u));
-      out.section.push_back(section_[static_cast<size_t>(form.section_at(u))]);
+      out.section.push_back(form.section_at(u));
       out.response.push_back(1);
       out.fixed.push_back(!closing && form.fixed_at(u).has_value());
       out.always_masked.push_back(closing);
@@ -302,7 +302,7 @@ class SampleMaker {
   }
 
   Setup s_;
-  std::vector<int32_t> section_;
+  std::vector<uint32_t> known_;  // by the form's section: the bit of an imported record that knows nothing of it
 };
 
 /// Does the expert brake, to 0.6 of its speed 2 or 5 s on, or stand and stay?
@@ -325,6 +325,7 @@ class RecordSource : public SampleSource {
     SLIP_TRY(const auto pictures, set_.pictures(i));
     return maker_.make(labels, pictures, index);
   }
+  Outline outline() const override { return maker_.outline(); }
 
  private:
   SampleMaker maker_;
@@ -357,6 +358,7 @@ class SimulatedSource : public SampleSource {
     SLIP_TRY(const sim::Record r, sim::make_mixed(seed, perturbed_, {}, maker_.cameras()));
     return maker_.make(r.labels, r.images, index);
   }
+  Outline outline() const override { return maker_.outline(); }
 
  private:
   SampleMaker maker_;

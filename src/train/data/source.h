@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -35,7 +36,7 @@ struct Sample {
   std::vector<uint8_t> always_masked;          // 1: masked in both rows (the closing <|im_end|>); empty: none
   std::vector<int32_t> grounding;              // a target id for the clean row itself (image cells), -1: none; empty: none at all
   std::vector<float> grounding_weight;         // of each; same length as grounding
-  std::vector<int32_t> section;                // index into TrainConfig::sections, -1 outside; empty: -1 everywhere
+  std::vector<int32_t> section;                // index into SampleSource::outline().sections, -1 outside; empty: -1 everywhere
   std::vector<Position> positions;             // as the engine gives them
   std::vector<float> future;                   // steps x (dx, dy, dyaw) of 0.1 s, ego frame at the start; empty: not known
   std::vector<float> pixel_values;             // patches x patch numbers of all images, in order; empty without images
@@ -51,19 +52,26 @@ struct Sample {
   std::shared_ptr<const Form> form;            // of the response under chain visibility; null: free text
 };
 
+/// What the answers of a source consist of, by name: the sections that Sample::section counts, and the form's fields. Empty: free text.
+struct Outline {
+  std::vector<std::string> sections, fields;
+};
+Outline outline_of(const Form& form);
+
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
   /// Sample number `index` >= 0; a source decides itself how an index maps to data (wraps around, regenerates). Called from one
   /// background thread; must not touch torch. An error ends the training with its message.
   virtual Result<Sample> get(int64_t index) = 0;
+  virtual Outline outline() const { return {}; }
 };
 
 /// The source that the config's "data" object describes. Kinds: toy (below), mixed (mixed_source.h), texts (text_source.h), actions
 /// (robot_source.h), records and simulated (record_source.cc). `tokenizer_folder` may be empty (toy).
 Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, const std::string& tokenizer_folder);
 /// A source of short arithmetic-like answers with a scaffold, for tests: {"kind": "toy", "seed": 1, "vocab": 64, "images": false,
-/// "prompt": 12, "fields": 4}.
+/// "prompt": 12, "fields": 4}. Its fields go through Fast-dDrive's four sections in turn.
 Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data);
 /// Sources over simulator records; kUnsupported for a kind it does not know. Implemented in record_source.cc.
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder);

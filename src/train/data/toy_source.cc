@@ -49,6 +49,8 @@ class ToySource final : public SampleSource {
     return s;
   }
 
+  Outline outline() const override { return {{"critical_objects", "explanation", "future_meta_behavior", "trajectory"}, {}}; }
+
  private:
   void add(Sample& s, int32_t token, int32_t block, bool fixed, int32_t& position) const {
     s.tokens.push_back({token});
@@ -113,6 +115,13 @@ Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, cons
   if (kind == "actions") return make_robot_source(data, tokenizer_folder);
   if (kind == "texts") return make_text_source(data, tokenizer_folder);
   return make_record_source(data, tokenizer_folder);
+}
+
+Outline outline_of(const Form& form) {
+  Outline out;
+  for (const Section& s : form.sections()) out.sections.push_back(s.name);
+  for (const Field& f : form.fields()) out.fields.push_back(f.name);
+  return out;
 }
 
 std::vector<float> future_steps(const sim::Labels& labels) {

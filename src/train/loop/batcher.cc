@@ -17,10 +17,11 @@
 namespace slip {
 namespace {
 
-Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const NoiseKey& key) {
+Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const std::vector<SectionRule>& sections,
+                                    const NoiseKey& key) {
   switch (c.objective) {
     case ObjectiveKind::kSasd:
-      return sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections, c.sasd_rule);
+      return sasd_rows(s, sasd_masks(s, sasd_noise(s, sections, key), c.minimum_noise), sections, c.sasd_rule);
     case ObjectiveKind::kNld:
       return nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule, key.step <= c.nld_rule.ar_steps);
     case ObjectiveKind::kGraph:
@@ -69,9 +70,23 @@ Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, in
 
 }  // namespace
 
+Status check_names(const SampleSource& source, const TrainConfig& c) {
+  const Outline outline = source.outline();
+  if (c.objective == ObjectiveKind::kSasd) {
+    const auto rules = rules_of_sections(c.sections, outline.sections);
+    return rules ? Status() : Status(rules.error());
+  }
+  const bool graph = c.objective == ObjectiveKind::kGraph && !outline.fields.empty();
+  return graph ? check_graph_weights(c.graph_rule.weights, outline.sections, outline.fields) : Status();
+}
+
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {
   if (c.objective == ObjectiveKind::kLora) return make_examples(source, c, step, stop);
   StepBatches out;
+  std::vector<SectionRule> sections;
+  if (c.objective == ObjectiveKind::kSasd) {
+    SLIP_TRY(sections, rules_of_sections(c.sections, source.outline().sections));
+  }
   const VisionShape vision = c.shape.vision_rows();
   const int64_t per_step = c.batch * c.accumulate;
   const ShardRange range = c.range();
@@ -86,7 +101,7 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
       SLIP_TRY(const Sample s, source.get(index));
       SLIP_TRY_(check_for_model(s, c, index));
       const NoiseKey key{c.seed, c.rank, static_cast<uint32_t>(step), static_cast<uint32_t>(in_step)};
-      SLIP_TRY(const SequenceRows rows, objective_rows(s, c, key));
+      SLIP_TRY(const SequenceRows rows, objective_rows(s, c, sections, key));
       for (const int32_t t : rows.tokens)
         if (t < 0 || t >= c.shape.vocab)
           return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t);

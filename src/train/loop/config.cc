@@ -196,7 +196,7 @@ Status read_sections(const json::object& o, TrainConfig& c, const std::string& w
   SLIP_TRY(rule.by_sequence, second_word(o, "average", "batch", "sequence", where));
   if (!o.contains("sections")) return {};
   SLIP_TRY(const json::array* sections, get_array(o, "sections", where));
-  c.sections.clear();
+  c.sections.emplace();
   for (const json::value& v : *sections) {
     if (!v.is_object()) return bad_input("{}: sections: expected objects, got {}", where, json::serialize(v));
     const json::object& s = v.get_object();
@@ -209,7 +209,7 @@ Status read_sections(const json::object& o, TrainConfig& c, const std::string& w
       return bad_input("{}: beta: expected positive numbers, got {} and {}", where, beta[0], beta[1]);
     rule.beta_a = beta[0];
     rule.beta_b = beta[1];
-    c.sections.push_back(std::move(rule));
+    c.sections->push_back(std::move(rule));
   }
   return {};
 }

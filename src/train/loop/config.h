@@ -13,7 +13,9 @@
 //    "tokenizer": "DIR",                  its files are copied into every checkpoint; given to the source
 //    "data": {"kind": ...},               passed to the source (source.h); needed
 //    "objective": {"kind": "sasd", "minimum_noise": 0.001, "complement": true, "ar_weight": 1, "average": "batch" | "sequence",
-//                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      default: Fast-dDrive's four
+//                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      a rule for each section of the data's
+//                                         form, by name, in any order; without "sections": Fast-dDrive's four where a form has all four of
+//                                         them (every other section: weight 1, beta [1, 1]). The form action has one, "action"
 //              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001, "ar_weight": 1, "mask": "text" | "answer",
 //                  "labels": "text" | "answer", "average": "batch" | "sequence", "ar_steps": 0,
 //                  "noise": "sample" | "step"},      objective.h: NldRule
@@ -45,6 +47,7 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "train/loop/optimizer.h"
@@ -84,7 +87,7 @@ struct TrainConfig {
   LoraRule lora_rule;
   bool diffusion_shift = false;  // of the model: the row before a mask predicts it
   double minimum_noise = 1e-3;
-  std::vector<SectionRule> sections = fast_ddrive_sections();
+  std::optional<std::vector<SectionRule>> sections;  // as asked for; rules_of_sections puts them in the data's order
   SasdRule sasd_rule;
   uint64_t seed = 0;
   uint32_t rank = 0;

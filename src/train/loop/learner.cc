@@ -16,7 +16,7 @@ namespace {
 class ModelLearner : public Learner {
  public:
   ModelLearner(const TrainConfig& c, SampleSource& source)
-      : c_(c), model_(c.shape, c.precision, {.device = c.device}), batches_(source, c) {
+      : c_(c), source_(source), model_(c.shape, c.precision, {.device = c.device}), batches_(source, c) {
     model_.set_recompute(c.recompute);
     model_.keep(c.adamw.frozen);
   }
@@ -26,6 +26,7 @@ class ModelLearner : public Learner {
 
   /// What checkpoints take over from "init" (save_model) is there before the first step.
   Status open() override {
+    SLIP_TRY_(check_names(source_, c_));
     if (!c_.shape.vit || c_.init.empty()) return {};
     const auto stored = Checkpoint::open_folder(c_.init);
     return stored ? Status() : Status(stored.error());
@@ -85,6 +86,7 @@ class ModelLearner : public Learner {
   }
 
   const TrainConfig& c_;
+  SampleSource& source_;
   TrainModel model_;
   LearnerBatches batches_;
 };

@@ -126,7 +126,7 @@ class LoraAllLearner final : public Learner {
     const ObjectiveKind kind = inner_->objective;
     if (kind != ObjectiveKind::kSasd && kind != ObjectiveKind::kNld && kind != ObjectiveKind::kGraph)
       return bad_input("{}: of: expected kind \"sasd\", \"nld\" or \"graph\", got \"{}\"", kWhere, word_of(kind));
-    return {};
+    return check_names(source_, *inner_);
   }
 
   void add(const std::string& name, int64_t rows, int64_t columns, InitKind init, int64_t& offset) {

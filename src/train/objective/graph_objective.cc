@@ -149,6 +149,20 @@ std::vector<TokenId> drawn_items(const Field& field, std::span<const TokenId> co
   return items;
 }
 
+Status check_graph_weights(const std::vector<GraphWeight>& rules, std::span<const std::string> sections,
+                           std::span<const std::string> fields) {
+  for (const GraphWeight& rule : rules) {
+    const bool of_section = std::find(sections.begin(), sections.end(), rule.of) != sections.end();
+    const bool of_field = std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.starts_with(rule.of); });
+    if (of_section || of_field) continue;
+    std::string all;
+    for (const std::string& name : sections) all += fmt::format("{}\"{}\"", all.empty() ? "" : ", ", name);
+    return bad_input("objective: weights: of: expected one of the sections {} or the beginning of a field's name, got \"{}\"", all,
+                     rule.of);
+  }
+  return {};
+}
+
 double graph_weight(const Form& form, size_t field, const std::vector<GraphWeight>& rules) {
   const Field& f = form.fields()[field];
   const std::string& section = form.sections()[static_cast<size_t>(f.section)].name;

@@ -46,6 +46,9 @@ Status check_graph_sample(const Sample& s);
 
 /// What the decoder draws of a field: its tokens, and END unless it is full or has none.
 std::vector<TokenId> drawn_items(const Field& field, std::span<const TokenId> content);
+/// kBadInput for a rule that is for none of these sections and fields; it lists the sections.
+Status check_graph_weights(const std::vector<GraphWeight>& rules, std::span<const std::string> sections,
+                           std::span<const std::string> fields);
 /// The weight of a field by the rules.
 double graph_weight(const Form& form, size_t field, const std::vector<GraphWeight>& rules);
 

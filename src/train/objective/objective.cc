@@ -45,6 +45,45 @@ std::vector<SectionRule> fast_ddrive_sections() {
           {"trajectory", 3.0, 2, 1}};
 }
 
+namespace {
+
+std::vector<SectionRule>::const_iterator rule_for(const std::vector<SectionRule>& rules, std::string_view name) {
+  return std::find_if(rules.begin(), rules.end(), [&](const SectionRule& r) { return r.name == name; });
+}
+
+Status check_names(const std::vector<SectionRule>& rules, std::span<const std::string> sections) {
+  std::string all;
+  for (const std::string& name : sections) all += fmt::format("{}\"{}\"", all.empty() ? "" : ", ", name);
+  if (sections.empty() && !rules.empty())
+    return bad_input("objective: sections: expected none, since these samples have no sections, got \"{}\"", rules[0].name);
+  for (auto rule = rules.begin(); rule != rules.end(); ++rule) {
+    if (std::find(sections.begin(), sections.end(), rule->name) == sections.end())
+      return bad_input("objective: sections: name: expected one of {}, got \"{}\"", all, rule->name);
+    if (rule_for(rules, rule->name) != rule)
+      return bad_input("objective: sections: name: expected each of {} once, got \"{}\" again", all, rule->name);
+  }
+  for (const std::string& name : sections)
+    if (rule_for(rules, name) == rules.end())
+      return bad_input("objective: sections: expected a rule for each of {}, got none for \"{}\"", all, name);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<SectionRule>> rules_of_sections(const std::optional<std::vector<SectionRule>>& asked,
+                                                   std::span<const std::string> sections) {
+  std::vector<SectionRule> rules = asked.value_or(fast_ddrive_sections());
+  if (asked) SLIP_TRY_(check_names(rules, sections));
+  const auto is_there = [&](const SectionRule& r) { return std::find(sections.begin(), sections.end(), r.name) != sections.end(); };
+  if (!std::all_of(rules.begin(), rules.end(), is_there)) rules.clear();
+  std::vector<SectionRule> out;
+  for (const std::string& name : sections) {
+    const auto rule = rule_for(rules, name);
+    out.push_back(rule == rules.end() ? SectionRule{.name = name} : *rule);
+  }
+  return out;
+}
+
 double beta_quantile(double a, double b, double u) {
   if (a == 1) return 1 - std::pow(1 - u, 1 / b);
   if (b == 1) return std::pow(u, 1 / a);

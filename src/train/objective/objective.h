@@ -12,10 +12,13 @@
 // sample's own quotient).
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/philox.h"
+#include "base/result.h"
 #include "train/model/rows.h"
 
 namespace slip {
@@ -28,6 +31,11 @@ struct SectionRule {
 
 /// Fast-dDrive's table [docs/notes/block-diffusion.md#sasd].
 std::vector<SectionRule> fast_ddrive_sections();
+/// The rules in the order of `sections`, the names that Sample::section counts (SampleSource::outline). Rules that were asked for name each
+/// section once: kBadInput lists the sections. Where none were asked for (nullopt), Fast-dDrive's hold if all of its four sections are among
+/// them; every other section has weight 1 and t ~ Beta(1, 1).
+Result<std::vector<SectionRule>> rules_of_sections(const std::optional<std::vector<SectionRule>>& asked,
+                                                   std::span<const std::string> sections);
 
 struct NoiseKey {
   uint64_t seed = 0;
