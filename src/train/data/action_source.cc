@@ -13,6 +13,7 @@
 #include "task/arm_prompt.h"
 #include "task/wod.h"
 #include "text/chat.h"
+#include "train/known_keys.h"
 
 namespace slip {
 
@@ -142,6 +143,8 @@ Result<std::unique_ptr<SampleSource>> make_action_source(const json::object& dat
   SLIP_TRY(const std::string model, get_string(data, "model", "data"));
   for (const char* key : {"grounding", "steady_history", "waypoint_step_m", "perturbed"})
     if (data.contains(key)) return bad_input("data: {}: expected none with the form action, got one", key);
+  SLIP_TRY_(only_keys(
+      data, {"kind", "first_seed", "count", "model", "action_step", "tokenizer_vocab", "tokenizer_seed", "bins_last"}, "data"));
   if (task.body == Body::kArm && data.contains("action_step"))
     return bad_input("data: action_step: expected none of an arm, got one");
   if (task.cameras) return unsupported("{}: expected \"cameras\": false with the form action, got cameras", model);

@@ -66,6 +66,9 @@ TEST(ActionSource, RefusesByName) {
   d = data();
   d["action_step"] = -1;
   EXPECT_THAT(why(d), HasSubstr("action_step: expected 0 to 10, got -1"));
+  d = data();
+  d["actions_step"] = 1;
+  EXPECT_THAT(why(d), HasSubstr("data: expected a known key, got \"actions_step\""));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "import/conversation.h"
 #include "text/chat.h"
 #include "train/data/shuffle.h"
+#include "train/known_keys.h"
 
 namespace slip {
 namespace {
@@ -157,6 +158,7 @@ Status read_numbers(const json::object& data, const ConversationSet& set, Parts&
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> make_conversation_source(const json::object& data, const std::string& folder) {
+  SLIP_TRY_(only_keys(data, {"kind", "records", "first", "count", "block_size", "longest", "model"}, "data"));
   SLIP_TRY(const std::string records, get_string(data, "records", "data"));
   SLIP_TRY(ConversationSet set, ConversationSet::open(records));
   Parts p;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "train/known_keys.h"
+
 namespace slip {
 
 namespace {
@@ -74,6 +76,7 @@ Result<Part> make_part(const json::value& described, size_t at, const std::strin
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> make_mixed_source(const json::object& data, const std::string& tokenizer_folder) {
+  SLIP_TRY_(only_keys(data, {"kind", "parts", "model"}, "data"));
   const json::value* parts = data.if_contains("parts");
   if (!parts || !parts->is_array() || parts->get_array().empty() || parts->get_array().size() > kMostParts)
     return bad_input("data: parts: expected a list of 1 to {} objects", kMostParts);

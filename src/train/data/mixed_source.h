@@ -3,6 +3,7 @@
 //   {"kind": "mixed", "parts": [{"share": 1, "kind": "simulated", ...}, {"share": 1, "kind": "records", ...}]}
 // Each part is a "data" object of its own with a whole number "share" beside its keys (1 to 1000; left out: 1). Out of every S
 // samples, S the sum of the shares, the first share_0 are the first part's next ones, then share_1 of the second part, and so on.
+// "model" beside "parts" is no part's: the files beside it go into every checkpoint (checkpoint.cc).
 // So sample i is the same whatever came before it, and each part goes through its own records in its own order.
 #pragma once
 #include <memory>

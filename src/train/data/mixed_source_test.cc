@@ -49,5 +49,27 @@ TEST(MixedSource, SaysWhichPartIsWrong) {
               HasSubstr("expected a source of its own"));
 }
 
+TEST(Source, RefusesUnknownKeys) {
+  const auto message = [](const std::string& text) {
+    const auto made = make_source(object(text), "nowhere");
+    return made ? std::string() : made.error().message;
+  };
+  EXPECT_EQ(message(toy(1, R"(, "valeus": 3)")), R"(data: expected a known key, got "valeus")");
+  EXPECT_EQ(message(R"({"kind": "mixed", "shares": 2, "parts": [)" + toy(1) + "]}"), R"(data: expected a known key, got "shares")");
+  EXPECT_EQ(message(R"({"kind": "mixed", "parts": [)" + toy(1) + "," + toy(2, R"(, "onyl": "braking")") + "]}"),
+            R"(data: parts: 1: expected a known key, got "onyl")");
+  EXPECT_EQ(message(R"({"kind": "texts", "first_seed": 1, "count": 9, "vocab": 9})"), R"(data: expected a known key, got "vocab")");
+  EXPECT_EQ(message(R"({"kind": "actions", "records": "r", "model": "m", "unnorm": "x"})"),
+            R"(data: expected a known key, got "unnorm")");
+}
+
+TEST(Source, NamesTheTokenizerThatIsMissing) {
+  for (const char* kind : {"records", "simulated", "texts", "actions"}) {
+    const auto made = make_source({{"kind", kind}}, "");
+    ASSERT_FALSE(made) << kind;
+    EXPECT_EQ(made.error().message, fmt::format("tokenizer: expected a folder beside data of kind \"{}\", got none", kind));
+  }
+}
+
 }  // namespace
 }  // namespace slip

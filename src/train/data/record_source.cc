@@ -39,6 +39,7 @@
 #include "train/data/shuffle.h"
 #include "train/data/source.h"
 #include "train/data/vit_inputs.h"
+#include "train/known_keys.h"
 
 namespace slip {
 
@@ -87,6 +88,7 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
 Status read_grounding(const json::object& data, Setup& s) {
   if (!data.contains("grounding")) return {};
   SLIP_TRY(const json::object* o, get_object(data, "grounding", "data"));
+  SLIP_TRY_(only_keys(*o, {"weight", "background", "range"}, "data: grounding"));
   SLIP_TRY(const double weight, number_or(*o, "weight", 1, "data: grounding"));
   SLIP_TRY(const double background, number_or(*o, "background", 0.1, "data: grounding"));
   if (!(weight > 0 && background >= 0))
@@ -367,6 +369,18 @@ class SimulatedSource : public SampleSource {
   double perturbed_;
 };
 
+Status check_keys(const json::object& data, std::string_view kind) {
+  if (kind == "simulated")
+    return only_keys(data,
+                     {"kind", "first_seed", "count", "model", "waypoint_step_m", "perturbed", "steady_history", "tokenizer_vocab",
+                      "tokenizer_seed", "grounding"},
+                     "data");
+  return only_keys(data,
+                   {"kind", "records", "model", "waypoint_step_m", "first", "count", "only", "steady_history", "tokenizer_vocab",
+                    "tokenizer_seed", "grounding"},
+                   "data");
+}
+
 Result<TaskOptions> task_of(const json::object& data) {
   SLIP_TRY(const std::string model, get_string(data, "model", "data"));
   SLIP_TRY(const json::value config, read_json(model));
@@ -380,11 +394,13 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind != "records" && kind != "simulated")
     return unsupported("data: kind: expected simulated, records, actions, texts, mixed or toy, got {}", kind);
+  if (tokenizer_folder.empty()) return bad_input("tokenizer: expected a folder beside data of kind \"{}\", got none", kind);
   const json::value* records = kind == "records" ? data.if_contains("records") : nullptr;
   if (records && records->is_string() && ConversationSet::is_one(std::string(records->get_string())))
     return make_conversation_source(data, tokenizer_folder);
   SLIP_TRY(const TaskOptions task, task_of(data));
   if (task.form == TaskForm::kAction) return make_action_source(data, task, tokenizer_folder);
+  SLIP_TRY_(check_keys(data, kind));
   SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
   if (kind == "simulated") {
     SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));

@@ -69,6 +69,18 @@ TEST_F(RecordSource, RefusesRangesOutsideTheSetWithoutOverflow) {
   EXPECT_THAT(error(), testing::HasSubstr("count: expected 3 to 2147483648, got 4294967296"));
 }
 
+TEST_F(RecordSource, RefusesUnknownKeys) {
+  const json::object good = data_;
+  data_["onyl"] = "braking";
+  EXPECT_THAT(error(), testing::HasSubstr("data: expected a known key, got \"onyl\""));
+  data_ = good, data_["waypoints_step_m"] = 0.5;
+  EXPECT_THAT(error(), testing::HasSubstr("data: expected a known key, got \"waypoints_step_m\""));
+  data_ = good, data_["grounding"] = json::object{{"weigth", 2}};
+  EXPECT_THAT(error(), testing::HasSubstr("data: grounding: expected a known key, got \"weigth\""));
+  data_ = {{"kind", "simulated"}, {"first_seed", 1}, {"count", 5}, {"model", good.at("model")}, {"records", "r"}};
+  EXPECT_THAT(error(), testing::HasSubstr("data: expected a known key, got \"records\"")) << "a key of the other kind";
+}
+
 TEST_F(RecordSource, TakesBrakingRecordsAlone) {
   data_["only"] = "braking";
   int sets = 0;

@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "train/data/shuffle.h"
 #include "train/data/vit_inputs.h"
+#include "train/known_keys.h"
 
 namespace slip {
 namespace {
@@ -97,6 +98,8 @@ Result<std::vector<Step>> read_steps(const fs::path& file, const ActionConfig& a
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> make_robot_source(const json::object& data, const std::string& folder) {
+  SLIP_TRY_(only_keys(data, {"kind", "records", "model", "unnorm_key", "first", "count"}, "data"));
+  if (folder.empty()) return bad_input("tokenizer: expected a folder beside data of kind \"actions\", got none");
   SLIP_TRY(const std::string records, get_string(data, "records", "data"));
   SLIP_TRY(const std::string model, get_string(data, "model", "data"));
   SLIP_TRY(const std::string key, string_or(data, "unnorm_key", "", "data"));

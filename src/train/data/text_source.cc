@@ -7,6 +7,7 @@
 #include "task/scene_text.h"
 #include "text/chat.h"
 #include "text/train_bpe.h"
+#include "train/known_keys.h"
 
 namespace slip {
 namespace {
@@ -78,7 +79,8 @@ Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::st
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> make_text_source(const json::object& data, const std::string& folder) {
-  if (folder.empty()) return bad_input("data: expected a \"tokenizer\" beside kind \"texts\", got none");
+  SLIP_TRY_(only_keys(data, {"kind", "first_seed", "count", "tokenizer_vocab"}, "data"));
+  if (folder.empty()) return bad_input("tokenizer: expected a folder beside data of kind \"texts\", got none");
   SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
   SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
   if (count < 1 || count > kMostTexts) return bad_input("data: count: expected 1 to {}, got {}", kMostTexts, count);

@@ -8,6 +8,7 @@
 #include "train/data/robot_source.h"
 #include "train/data/source.h"
 #include "train/data/text_source.h"
+#include "train/known_keys.h"
 
 namespace slip {
 namespace {
@@ -86,6 +87,10 @@ class ToySource final : public SampleSource {
 Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data) {
   ToyShape s;
   const std::string where = "data";
+  SLIP_TRY_(only_keys(
+      data,
+      {"kind", "seed", "size", "vocab", "prompt", "fields", "scaffold", "values", "images", "grid_h", "grid_w", "patch_numbers"},
+      where));
   const auto read = [&](std::string_view key, int32_t& to, int64_t least) -> Status {
     SLIP_TRY(const int64_t n, int_or(data, key, to, where));
     if (n < least) return bad_input("{}: {}: expected at least {}, got {}", where, key, least, n);

@@ -5,21 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <initializer_list>
 
 #include "base/json/flaws.h"
+#include "train/known_keys.h"
 
 namespace slip {
 namespace {
-
-Status only(const json::object& o, std::initializer_list<std::string_view> known, const std::string& where) {
-  for (const auto& [key, value] : o) {
-    const std::string_view name(key.data(), key.size());
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return bad_input("{}: expected a known key, got \"{}\"", where, name);
-  }
-  return {};
-}
 
 Status at_least(int64_t value, int64_t least, std::string_view key, const std::string& where) {
   if (value < least) return bad_input("{}: {}: expected at least {}, got {}", where, key, least, value);
@@ -49,7 +40,7 @@ Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view ke
 constexpr int64_t kMostDraftLength = 4096;
 
 Status read_graph(const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "draft_width", "draft_share", "draft_first", "draft_narrow", "draft_weight", "weights"}, where));
+  SLIP_TRY_(only_keys(o, {"kind", "draft_width", "draft_share", "draft_first", "draft_narrow", "draft_weight", "weights"}, where));
   SLIP_TRY(const int64_t shift, int_or(c.model, "diffusion_shift", 0, where));
   if (shift != 1) return bad_input("{}: expected a model with diffusion_shift 1 for \"graph\", got {}", where, shift);
   GraphRule& g = c.graph_rule;
@@ -67,7 +58,7 @@ Status read_graph(const json::object& o, TrainConfig& c, const std::string& wher
   SLIP_TRY(const json::array* weights, get_array(o, "weights", where));
   for (const json::value& v : *weights) {
     if (!v.is_object()) return bad_input("{}: weights: expected objects, got {}", where, json::serialize(v));
-    SLIP_TRY_(only(v.get_object(), {"of", "weight"}, where + ": weights"));
+    SLIP_TRY_(only_keys(v.get_object(), {"of", "weight"}, where + ": weights"));
     GraphWeight rule;
     SLIP_TRY(rule.of, get_string(v.get_object(), "of", where + ": weights"));
     SLIP_TRY(rule.weight, get_number(v.get_object(), "weight", where + ": weights"));
@@ -94,9 +85,9 @@ Status read_lk(const json::object& o, LkRule& lk, const std::string& where) {
 }
 
 Status read_lora(const json::object& root, const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(
-      only(o, {"kind", "rank", "alpha", "tau", "eta", "top", "lk_weight", "ce_weight", "mean", "width", "sampled", "loss", "scale"},
-           where));
+  SLIP_TRY_(only_keys(
+      o, {"kind", "rank", "alpha", "tau", "eta", "top", "lk_weight", "ce_weight", "mean", "width", "sampled", "loss", "scale"},
+      where));
   if (!root.contains("init")) return bad_input("{}: expected \"init\", the model that drafts, with \"lora\", got none", where);
   if (c.shape.mask_token < 0) return bad_input("{}: expected a model with a mask_token_id for \"lora\", got none", where);
   SLIP_TRY(const std::string context, string_or(c.model, "context_mask", "causal", where));
@@ -165,8 +156,8 @@ Result<bool> second_word(const json::object& o, std::string_view key, std::strin
 }
 
 Status read_nld(const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "minimum_noise", "block_size", "alpha", "ar_weight", "mask", "labels", "average", "ar_steps", "noise"},
-                 where));
+  SLIP_TRY_(only_keys(
+      o, {"kind", "minimum_noise", "block_size", "alpha", "ar_weight", "mask", "labels", "average", "ar_steps", "noise"}, where));
   NldRule& r = c.nld_rule;
   r.minimum_noise = c.minimum_noise;
   SLIP_TRY(const int64_t block, int_or(o, "block_size", r.block_size, where));
@@ -188,7 +179,8 @@ Status read_nld(const json::object& o, TrainConfig& c, const std::string& where)
 }
 
 Status read_sections(const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "minimum_noise", "sections", "block_size", "alpha", "complement", "ar_weight", "average"}, where));
+  SLIP_TRY_(
+      only_keys(o, {"kind", "minimum_noise", "sections", "block_size", "alpha", "complement", "ar_weight", "average"}, where));
   SasdRule& rule = c.sasd_rule;
   SLIP_TRY(rule.complement, bool_or(o, "complement", true, where));
   SLIP_TRY(rule.ar_weight, number_or(o, "ar_weight", 1, where));
@@ -201,7 +193,7 @@ Status read_sections(const json::object& o, TrainConfig& c, const std::string& w
     if (!v.is_object()) return bad_input("{}: sections: expected objects, got {}", where, json::serialize(v));
     const json::object& s = v.get_object();
     SectionRule rule;
-    SLIP_TRY_(only(s, {"name", "weight", "beta"}, where + ": sections"));
+    SLIP_TRY_(only_keys(s, {"name", "weight", "beta"}, where + ": sections"));
     SLIP_TRY(rule.name, string_or(s, "name", "", where));
     SLIP_TRY(rule.weight, number_or(s, "weight", 1, where));
     SLIP_TRY(const auto beta, pair_of(s, "beta", {1, 1}, where));
@@ -297,7 +289,7 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
   if (root.contains("optimizer")) {
     const std::string where = outer + ": optimizer";
     SLIP_TRY(const json::object* o, get_object(root, "optimizer", outer));
-    SLIP_TRY_(only(*o, {"lr", "betas", "epsilon", "weight_decay", "decay_all", "clip", "frozen"}, where));
+    SLIP_TRY_(only_keys(*o, {"lr", "betas", "epsilon", "weight_decay", "decay_all", "clip", "frozen"}, where));
     SLIP_TRY(c.schedule.lr, number_or(*o, "lr", c.schedule.lr, where));
     SLIP_TRY(const auto betas, pair_of(*o, "betas", {0.9, 0.95}, where));
     c.adamw.beta1 = betas[0];
@@ -313,7 +305,7 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
   if (!root.contains("schedule")) return {};
   const std::string where = outer + ": schedule";
   SLIP_TRY(const json::object* o, get_object(root, "schedule", outer));
-  SLIP_TRY_(only(*o, {"kind", "warmup", "final_fraction", "by", "decay_fraction", "shape"}, where));
+  SLIP_TRY_(only_keys(*o, {"kind", "warmup", "final_fraction", "by", "decay_fraction", "shape"}, where));
   SLIP_TRY_(read_shape(*o, c, where));
   SLIP_TRY(c.schedule.warmup, int_or(*o, "warmup", 0, where));
   SLIP_TRY(c.schedule.final_fraction, number_or(*o, "final_fraction", 0.1, where));
@@ -428,7 +420,7 @@ Status read_validation(const json::object& root, TrainConfig& c, const std::stri
   if (!root.contains("validation")) return {};
   const std::string where = outer + ": validation";
   SLIP_TRY(const json::object* o, get_object(root, "validation", outer));
-  SLIP_TRY_(only(*o, {"every", "samples", "first_sample", "patience"}, where));
+  SLIP_TRY_(only_keys(*o, {"every", "samples", "first_sample", "patience"}, where));
   ValidationRule& v = c.validation;
   SLIP_TRY(v.every, int_or(*o, "every", 100, where));
   SLIP_TRY_(within(v.every, 1, kMostSteps, "every", where));
@@ -447,12 +439,13 @@ std::string_view word_of(ObjectiveKind kind) {
 }
 
 Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::string& where) {
-  SLIP_TRY_(only(root, {"kind",       "model",     "target",    "init",        "init_tokenizer", "init_deviation", "tokenizer",
-                        "data",       "objective", "seed",      "rank",        "steps",          "batch",          "accumulate",
-                        "optimizer",  "schedule",  "ema_decay", "precision",   "first_sample",   "store",          "out",
-                        "save_every", "keep",      "log_every", "max_minutes", "threads",        "data_threads",   "validation",
-                        "shards",     "recompute", "device"},
-                 where));
+  SLIP_TRY_(only_keys(root,
+                      {"kind",       "model",     "target",    "init",        "init_tokenizer", "init_deviation", "tokenizer",
+                       "data",       "objective", "seed",      "rank",        "steps",          "batch",          "accumulate",
+                       "optimizer",  "schedule",  "ema_decay", "precision",   "first_sample",   "store",          "out",
+                       "save_every", "keep",      "log_every", "max_minutes", "threads",        "data_threads",   "validation",
+                       "shards",     "recompute", "device"},
+                      where));
   TrainConfig c;
   c.source = root;
   SLIP_TRY(c.objective, read_kind(root, where));

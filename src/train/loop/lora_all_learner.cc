@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "train/known_keys.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"
@@ -107,11 +108,7 @@ class LoraAllLearner final : public Learner {
 
  private:
   Status read_rule() {
-    for (const auto& [key, value] : c_.head) {
-      const std::string_view name(key.data(), key.size());
-      if (name != "kind" && name != "rank" && name != "alpha" && name != "of")
-        return bad_input("{}: expected a known key of kind \"lora\", got \"{}\"", kWhere, name);
-    }
+    SLIP_TRY_(only_keys(c_.head, {"kind", "rank", "alpha", "of"}, kWhere));
     if (c_.init.empty()) return bad_input("{}: expected \"init\", the model that is adapted, got none", kWhere);
     SLIP_TRY(rank_, int_or(c_.head, "rank", 32, kWhere));
     if (rank_ < 1 || rank_ > 4096) return bad_input("{}: rank: expected 1 to 4096, got {}", kWhere, rank_);
