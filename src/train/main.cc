@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -49,6 +50,15 @@ struct Arguments {
   int64_t steps = 0;
   double max_minutes = -1;
 };
+
+/// What is wrong with a number on the command line, or nothing.
+template <class Number>
+std::string number_error(const std::string& text, Number least, Number most) {
+  Number n{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error == std::errc{} && end == text.data() + text.size() && n >= least && n <= most) return {};
+  return fmt::format("expected a {}number from {} to {}, got {}", std::is_integral_v<Number> ? "whole " : "", least, most, text);
+}
 
 /// The configuration of a checkpoint, with the working folder that its relative paths start from made ours. Where that folder is
 /// gone, as on another machine, they start from here.
@@ -167,8 +177,12 @@ int main(int argc, char** argv) {
   Arguments a;
   app.add_option("--config", a.config, "configuration (src/train/loop/config.h lists its keys)");
   app.add_option("--resume", a.resume, "a step-N folder, or a run's folder: its newest");
-  app.add_option("--steps", a.steps, "in place of the configuration's");
-  app.add_option("--max-minutes", a.max_minutes, "in place of the configuration's");
+  constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1;
+  app.add_option("--steps", a.steps, "in place of the configuration's")->check([](const std::string& text) {
+    return number_error<int64_t>(text, 1, kMostSteps);
+  });
+  app.add_option("--max-minutes", a.max_minutes, "in place of the configuration's; 0: no limit")
+      ->check([](const std::string& text) { return number_error<double>(text, 0, 1e6); });
   app.add_option("--forward", a.forward, "rows file: write their logits and stop");
   app.add_option("--model", a.model, "checkpoint folder for --forward");
   app.add_option("--pixels", a.pixels, "pixel_values and grid_thw for --forward");

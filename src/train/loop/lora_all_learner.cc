@@ -113,6 +113,7 @@ class LoraAllLearner final : public Learner {
     SLIP_TRY(rank_, int_or(c_.head, "rank", 32, kWhere));
     if (rank_ < 1 || rank_ > 4096) return bad_input("{}: rank: expected 1 to 4096, got {}", kWhere, rank_);
     SLIP_TRY(alpha_, number_or(c_.head, "alpha", 16, kWhere));
+    if (!(alpha_ > 0)) return bad_input("{}: alpha: expected above 0, got {}", kWhere, alpha_);
     SLIP_TRY(const json::object* of, get_object(c_.head, "of", kWhere));
     json::object root = c_.source;
     root.erase("kind");

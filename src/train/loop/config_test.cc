@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a configuration may say: numbers within their bounds, and what goes with its kind.
+#include "train/loop/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace slip {
+namespace {
+
+using testing::HasSubstr;
+
+json::object good() {
+  return parse_json(R"({"model": {"model_type": "qwen2", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+      "num_key_value_heads": 1, "intermediate_size": 16, "vocab_size": 24, "tie_word_embeddings": true, "mask_token_id": 1,
+      "diffusion_shift": 1},
+    "data": {"kind": "toy", "vocab": 24, "prompt": 6, "fields": 4, "values": 2}, "steps": 2, "batch": 2, "threads": 1, "out": "x"})",
+                    "config")
+      ->as_object();
+}
+
+json::object with(const char* key, const std::string& value) {
+  json::object c = good();
+  c[key] = *parse_json(value, key);
+  return c;
+}
+
+std::string error(const json::object& c) {
+  const auto r = TrainConfig::parse(c, "c.json");
+  return r ? std::string("no error") : r.error().message;
+}
+
+TEST(TrainConfig, NumbersHaveTheirBounds) {
+  for (const auto& [key, value, says] : std::vector<std::array<std::string, 3>>{
+           {"schedule", R"({"final_fraction": -0.1})", "c.json: schedule: final_fraction: expected a number from 0 to 1, got -0.1"},
+           {"schedule", R"({"final_fraction": 1.5})", "final_fraction: expected a number from 0 to 1, got 1.5"},
+           {"schedule", R"({"warmup": -1})", "c.json: schedule: warmup: expected at least 0, got -1"},
+           {"objective", R"({"sections": [{"name": "trajectory", "weight": -3}]})",
+            "c.json: objective: sections: trajectory: weight: expected at least 0, got -3"},
+           {"objective", R"({"sections": [{"weight": 3}]})", "name"},
+           {"objective", R"({"minimum_noise": -0.5})", "objective: minimum_noise: expected a number from 0 to 1, got -0.5"},
+           {"objective", R"({"minimum_noise": 2})", "minimum_noise: expected a number from 0 to 1, got 2"},
+           {"objective", R"({"kind": "nld", "minimum_noise": 2})", "minimum_noise: expected a number from 0 to 1, got 2"},
+           {"keep", "-1", "c.json: keep: expected at least 0, got -1"},
+           {"save_every", "-1", "c.json: save_every: expected at least 0, got -1"},
+           {"max_minutes", "-1", "c.json: max_minutes: expected a number from 0 to 1000000, got -1"},
+           {"target", R"("somewhere")", "c.json: target: expected none with kind \"sasd\""}})
+    EXPECT_THAT(error(with(key.c_str(), value)), HasSubstr(says)) << key << " " << value;
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"schedule", R"({"final_fraction": 0, "warmup": 0})"},
+           {"schedule", R"({"final_fraction": 1})"},
+           {"objective", R"({"minimum_noise": 0, "sections": [{"name": "trajectory", "weight": 0}]})"},
+           {"objective", R"({"minimum_noise": 1})"},
+           {"keep", "0"},
+           {"save_every", "0"},
+           {"max_minutes", "0"}})
+    EXPECT_EQ(error(with(key.c_str(), value)), "no error") << key << " " << value;
+}
+
+TEST(TrainConfig, AnAdapterHasAPositiveAlpha) {
+  json::object c = with("objective", R"({"kind": "lora", "alpha": 0})");
+  c["init"] = "somewhere";
+  EXPECT_THAT(error(c), HasSubstr("c.json: objective: alpha: expected above 0, got 0"));
+}
+
+TEST(TrainConfig, TextsAreForModelsWithoutAForm) {
+  json::object c = with("data", R"({"kind": "texts", "first_seed": 1, "count": 5})");
+  EXPECT_EQ(error(c), "no error");
+  c["model"].as_object()["slipstream"] = json::object{{"form", "drive-cot"}};
+  EXPECT_THAT(error(c), HasSubstr("c.json: data: kind: expected"));
+  EXPECT_THAT(error(c), HasSubstr("got \"texts\""));
+}
+
+}  // namespace
+}  // namespace slip
