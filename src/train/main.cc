@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -22,6 +23,7 @@
 #include "base/standard_streams.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"
+#include "train/loop/same_config.h"
 #include "train/loop/trainer.h"
 #include "train/model/forward_rows.h"
 #include "train/parallel/launch.h"
@@ -49,6 +51,7 @@ struct Arguments {
   std::string config, resume, forward, model, out, pixels, dtype = "f32";
   int64_t steps = 0;
   double max_minutes = -1;
+  bool quiet = false;
 };
 
 /// What is wrong with a number on the command line, or nothing.
@@ -58,6 +61,21 @@ std::string number_error(const std::string& text, Number least, Number most) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error == std::errc{} && end == text.data() + text.size() && n >= least && n <= most) return {};
   return fmt::format("expected a {}number from {} to {}, got {}", std::is_integral_v<Number> ? "whole " : "", least, most, text);
+}
+
+/// Until all processes have met there is nothing to save: Ctrl-C ends at once. interrupt.h's handler comes in its place.
+void end_at_once(int) {
+  static constexpr char kText[] = "slipstream-train: interrupted\n";
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+  ::_exit(130);
+}
+
+void install_early_handlers() {
+  // A process that is gone closes its connections: writing to one is an error (exit code 5), not an end without a word.
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  for (const int signal : {SIGINT, SIGTERM}) static_cast<void>(std::signal(signal, end_at_once));
+  if (std::signal(SIGHUP, end_at_once) == SIG_IGN) static_cast<void>(std::signal(SIGHUP, SIG_IGN));
+  slip::release_interrupts();
 }
 
 /// The configuration of a checkpoint, with the working folder that its relative paths start from made ours. Where that folder is
@@ -70,7 +88,7 @@ slip::Result<slip::TrainConfig> resumed_config(const std::filesystem::path& from
 }
 
 // Without instructions for it bf16 is emulated number by number: many times slower than f32, for fewer digits.
-void choose_precision(slip::TrainConfig& config) {
+void choose_precision(slip::TrainConfig& config, bool quiet) {
 #if defined(__x86_64__)
   const bool native = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
 #else
@@ -78,6 +96,7 @@ void choose_precision(slip::TrainConfig& config) {
 #endif
   if (config.precision != slip::Precision::kBF16 || native || std::getenv("SLIP_TRAIN_BF16") != nullptr) return;
   config.precision = slip::Precision::kF32;
+  if (quiet) return;
   slip::say(
       "slipstream-train: precision: bf16 is asked for and f32 used: this processor has no AVX-512, without which bf16 is many "
       "times "
@@ -98,8 +117,8 @@ slip::Result<std::unique_ptr<slip::SampleSource>> source_of(const slip::TrainCon
   return slip::make_source(c.data, c.tokenizer);
 }
 
-slip::Status run_training(const Arguments& a) {
-  std::optional<std::filesystem::path> from;
+/// The configuration that the arguments ask for, and the checkpoint that it goes on from.
+slip::Result<slip::TrainConfig> asked_config(const Arguments& a, std::optional<std::filesystem::path>& from) {
   std::filesystem::path out = a.out;
   if (!out.empty()) out = std::filesystem::absolute(out);  // before the working folder changes
   if (!a.resume.empty()) {
@@ -110,19 +129,28 @@ slip::Status run_training(const Arguments& a) {
   if (config.out.empty()) return slip::usage_error("{}: expected \"out\" or --out, the run's folder, got neither", a.config);
   if (a.steps > 0) config.steps = config.schedule.steps = a.steps;
   if (a.max_minutes >= 0) config.max_minutes = a.max_minutes;
-  choose_precision(config);
+  choose_precision(config, a.quiet);
+  return config;
+}
+
+slip::Status run_training(const Arguments& a) {
+  std::optional<std::filesystem::path> from;
+  SLIP_TRY(slip::TrainConfig config, asked_config(a, from));
   SLIP_TRY(const slip::Launch launch, slip::launch_from());
   SLIP_TRY_(slip::shards_of(config.shards, launch.rank, launch.size));
   SLIP_TRY(config.processes, slip::join(launch));
+  SLIP_TRY_(slip::check_same_config(config, from));
+  slip::install_interrupt_handler(
+      120000, "\nslipstream-train: interrupted: ends this step and writes a checkpoint (again: ends at once, without)\n");
   SLIP_TRY(const auto source, source_of(config));
   const char* core = std::getenv("OPENBLAS_CORETYPE");
-  const bool first = launch.rank == 0;
+  const bool first = launch.rank == 0 && !a.quiet;
   if (first)
     slip::say(fmt::format("slipstream-train: {}, OPENBLAS_CORETYPE={}{}{}\n",
                           config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
                           launch.size > 1 ? fmt::format(", {} processes by {}", launch.size, launch.by) : "",
                           from ? ", from " + from->string() : ""));
-  SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from}));
+  SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from, .quiet = a.quiet}));
   if (report.interrupted)
     return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}",
                                                                 report.steps, report.checkpoint.string())};
@@ -160,6 +188,7 @@ slip::Status dispatch(const Arguments& a) {
     const slip::Precision p = a.dtype == "bf16"  ? slip::Precision::kBF16
                               : a.dtype == "f64" ? slip::Precision::kF64
                                                  : slip::Precision::kF32;
+    slip::install_interrupt_handler();
     return slip::forward_rows(a.model, a.forward, a.pixels, a.out, p);
   }
   SLIP_TRY_(slip::check_address_space(uint64_t{2} << 30, "training"));
@@ -183,6 +212,7 @@ int main(int argc, char** argv) {
   });
   app.add_option("--max-minutes", a.max_minutes, "in place of the configuration's; 0: no limit")
       ->check([](const std::string& text) { return number_error<double>(text, 0, 1e6); });
+  app.add_flag("-q,--quiet", a.quiet, "errors alone");
   app.add_option("--forward", a.forward, "rows file: write their logits and stop");
   app.add_option("--model", a.model, "checkpoint folder for --forward");
   app.add_option("--pixels", a.pixels, "pixel_values and grid_thw for --forward");
@@ -197,9 +227,7 @@ int main(int argc, char** argv) {
   // Activations of tens of megabytes come and go every step: keep their pages (a sixth of the f32 step was page faults).
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, -1);
-  slip::install_interrupt_handler(
-      120000, "\nslipstream-train: interrupted: ends this step and writes a checkpoint (again: ends at once, without)\n");
-  slip::release_interrupts();
+  install_early_handlers();
   slip::Status status;
   try {
     status = dispatch(a);

@@ -10,10 +10,15 @@
 
 #include <netinet/in.h>
 
+#include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "base/file.h"
@@ -277,6 +282,85 @@ TEST_F(Together, LayersThatRunAgainMakeTheSameBits) {
     for (const char* name : {"plain", "again"}) train(1, {"--config", std::string(name) + ".json", "--out", name + type});
     ASSERT_GT(checkpoint("plain" + type + "/step-6").size(), 1000U);
     EXPECT_EQ(checkpoint("again" + type + "/step-6"), checkpoint("plain" + type + "/step-6")) << type;
+  }
+}
+
+/// Waits until a process has said `words`, for at most 20 s.
+bool has_said(const std::function<std::string()>& said, const std::string& words) {
+  for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    if (said().find(words) != std::string::npos) return true;
+  return false;
+}
+
+TEST_F(Together, WhoWaitsSaysForWhomAndEndsAtOnceWhenInterrupted) {
+  const int port = free_port();
+  const pid_t first = start(0, 4, port, {"--config", "c.json", "--out", "alone"}),
+              third = start(2, 4, port, {"--config", "c.json", "--out", "alone"});
+  EXPECT_TRUE(has_said([&] { return said(0); }, "process 0 of 4 waits for processes 1, 3, to meet at 127.0.0.1")) << said(0);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const pid_t p : {third, first}) {
+    ::kill(p, SIGINT);
+    EXPECT_EQ(wait(p), 130);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_EQ(said(0).find("writes a checkpoint"), std::string::npos) << said(0);
+  EXPECT_FALSE(fs::exists(root_ / "alone"));
+}
+
+TEST_F(Together, WhoWaitsForTheFirstSaysSo) {
+  const pid_t second = start(1, 2, free_port(), {"--config", "c.json", "--out", "alone"});
+  EXPECT_TRUE(has_said([&] { return said(1); }, "process 1 of 2 waits for process 0, to meet at")) << said(1);
+  ::kill(second, SIGINT);
+  EXPECT_EQ(wait(second), 130);
+}
+
+// Bit 13 of the signals that a process ignores: writing to one that is gone is then an error with a message.
+TEST_F(Together, ABrokenPipeIsNoEnd) {
+  const pid_t p = start(0, 2, free_port(), {"--config", "c.json", "--out", "alone"});
+  const auto ignores = [&] {
+    std::ostringstream text;
+    text << std::ifstream(fmt::format("/proc/{}/status", p)).rdbuf();
+    const std::string status = text.str();
+    const size_t at = status.find("SigIgn:");
+    return at != std::string::npos && (std::strtoull(status.c_str() + at + 7, nullptr, 16) >> (SIGPIPE - 1) & 1) != 0;
+  };
+  for (int i = 0; i < 2000 && !ignores(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(ignores());
+  ::kill(p, SIGKILL);
+  EXPECT_EQ(wait(p), -1);
+}
+
+TEST_F(Together, AllTrainOneConfiguration) {
+  json::object config = read_json(root_ / "c.json")->as_object();
+  config["seed"] = 9, config["optimizer"].as_object()["lr"] = 0.02;
+  ASSERT_TRUE(write_file(root_ / "other.json", pretty(config)));
+  int port = free_port();
+  const std::array different{start(0, 2, port, {"--config", "c.json", "--out", "d"}),
+                             start(1, 2, port, {"--config", "other.json", "--out", "d"})};
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(wait(different[static_cast<size_t>(r)]), 3) << said(r);
+    EXPECT_NE(said(r).find("process 1: expected the configuration of process 0, got another \"seed\", \"optimizer\""),
+              std::string::npos)
+        << said(r);
+  }
+  EXPECT_FALSE(fs::exists(root_ / "d"));
+  config = read_json(root_ / "c.json")->as_object();
+  config["log_every"] = 5, config["recompute"] = true, config["device"] = "cpu";
+  ASSERT_TRUE(write_file(root_ / "alike.json", pretty(config)));
+  port = free_port();
+  const std::array alike{start(0, 2, port, {"--config", "c.json", "--out", "a"}),
+                         start(1, 2, port, {"--config", "alike.json", "--out", "a"})};
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(wait(alike[static_cast<size_t>(r)]), 0) << said(r);
+}
+
+TEST_F(Together, AllGoOnFromOneStep) {
+  train(1, {"--config", "c.json", "--out", "run"});
+  const int port = free_port();
+  const std::array all{start(0, 2, port, {"--resume", "run/step-2", "--out", "b"}),
+                       start(1, 2, port, {"--resume", "run/step-4", "--out", "b"})};
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(wait(all[static_cast<size_t>(r)]), 3) << said(r);
+    EXPECT_NE(said(r).find("got another \"--resume\""), std::string::npos) << said(r);
   }
 }
 

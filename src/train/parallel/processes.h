@@ -24,7 +24,8 @@ class Processes {
 
 /// One process: gather returns what it gets, sum leaves the values.
 std::unique_ptr<Processes> alone();
-/// Waits until all are there. kResource says how many were missing, or that torch was built without Gloo.
+/// Waits until all are there, for 5 minutes; after 5 seconds a line says for whom. kResource says who was missing, or that torch was built
+/// without Gloo.
 Result<std::unique_ptr<Processes>> join(const Launch& launch);
 
 }  // namespace slip

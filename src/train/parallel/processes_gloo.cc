@@ -10,6 +10,12 @@
 
 #include <ATen/ATen.h>
 
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "base/standard_streams.h"
 #include "train/parallel/shard_sum.h"
 
 namespace slip {
@@ -17,6 +23,7 @@ namespace {
 
 constexpr auto kTimeout = std::chrono::minutes(30);  // of one exchange: the slowest process may be making samples
 constexpr auto kStart = std::chrono::minutes(5);     // until all are there
+constexpr auto kSilent = std::chrono::seconds(5);    // before a line says for whom this process waits
 
 class OnGloo : public Processes {
  public:
@@ -104,11 +111,66 @@ void without_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
 }
 
+/// Says once, on a thread of its own, for whom this process has been waiting.
+class Waiting {
+ public:
+  explicit Waiting(const Launch& launch) : launch_(launch), thread_([this] { run(); }) {}
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void for_whom(std::string whom) {
+    const std::lock_guard lock(mutex_);
+    whom_ = std::move(whom);
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kSilent, [this] { return done_; })) return;
+    say(fmt::format("slipstream-train: process {} of {} waits for {}, to meet at {}:{} ({} minutes at most)\n", launch_.rank,
+                    launch_.size, whom_, launch_.address, launch_.port, kStart.count()));
+  }
+
+  const Launch& launch_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string whom_ = "process 0";
+  bool done_ = false;
+  std::thread thread_;  // last: it reads the others
+};
+
+/// Says that this process is here and waits until all have said so.
+void meet(c10d::Store& store, const Launch& launch, Waiting& waiting) {
+  const auto name = [](int rank) { return fmt::format("here/{}", rank); };
+  const auto end = std::chrono::steady_clock::now() + kStart;
+  store.set(name(launch.rank), std::vector<uint8_t>{1});
+  std::vector<int> missing;
+  for (int r = 0; r < launch.size; ++r) missing.push_back(r);
+  for (;;) {
+    std::erase_if(missing, [&](int r) { return store.check({name(r)}); });
+    if (missing.empty()) return;
+    const std::string whom =
+        fmt::format("process{} {}", missing.size() > 1 ? "es" : "", fmt::join(missing.begin(), missing.end(), ", "));
+    if (std::chrono::steady_clock::now() >= end)
+      throw std::runtime_error(fmt::format("nothing from {} in {} minutes", whom, kStart.count()));
+    waiting.for_whom(whom);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Processes>> join(const Launch& launch) {
   if (launch.size == 1) return alone();
   try {
+    Waiting waiting(launch);
     c10d::TCPStoreOptions where;
     where.port = static_cast<uint16_t>(launch.port);
     where.isServer = launch.rank == 0 && !launch.store_is_there;
@@ -118,10 +180,8 @@ Result<std::unique_ptr<Processes>> join(const Launch& launch) {
     without_libuv(where);
     auto tcp = c10::make_intrusive<c10d::TCPStore>(launch.address, where);
     auto store = c10::make_intrusive<c10d::PrefixStore>("slipstream/" + launch.key, tcp);
-    std::vector<std::string> all;
-    for (int r = 0; r < launch.size; ++r) all.push_back(fmt::format("here/{}", r));
-    store->set(all[static_cast<size_t>(launch.rank)], std::vector<uint8_t>{1});
-    store->wait(all, kStart);
+    meet(*store, launch, waiting);
+    waiting.for_whom("the others' connections");
     auto options = c10d::ProcessGroupGloo::Options::create();
     options->devices.push_back(device_for(launch));
     options->timeout = kTimeout;
