@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/stack.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 
 namespace slip::cli {
 
@@ -36,6 +37,7 @@ Status train(const TrainOptions& o, const char* self) {
   flag("--out", o.out);
   flag("--max-minutes", o.max_minutes > 0 ? fmt::format("{}", o.max_minutes) : "");
   flag("--steps", o.steps > 0 ? fmt::format("{}", o.steps) : "");
+  if (is_quiet()) args.emplace_back("--quiet");
   // libtorch and OpenBLAS map a gigabyte before main(). Where they may not, one throws there and the other waits for ever.
   SLIP_TRY_(check_address_space(uint64_t{2} << 30, "training"));
   hold_interrupts();  // until the trainer's own handler stands: libraries of hundreds of megabytes are loaded before

@@ -184,6 +184,10 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
   const std::string where = (folder / "trainer.json").string();
   if (!v.is_object()) return bad_input("{}: expected an object, got {}", where, json::serialize(v).substr(0, 40));
   SLIP_TRY(s.step, get_int(v.get_object(), "step", where));
+  if (s.step < 0) return bad_input("{}: step: expected at least 0, got {}", where, s.step);
+  std::error_code ec;
+  if (const int64_t named = step_of(fs::canonical(folder, ec)); named >= 0 && named != s.step)
+    return bad_input("{}: step: expected {} as its folder's name says, got {}", where, named, s.step);
   SLIP_TRY(s.elapsed_s, get_number(v.get_object(), "elapsed_s", where));
   SLIP_TRY(const Checkpoint stored, Checkpoint::open_file(folder / "trainer.safetensors"));
   for (const auto& [name, data] :

@@ -104,6 +104,68 @@ TEST_F(Resume, ACheckpointSaysWhereItsPathsStart) {
   EXPECT_TRUE(fs::equivalent(config->out, here_ / "run"));
 }
 
+// A checkpoint whose step nobody trained: too many steps would be counted, or too few, and the noise of others drawn again.
+TEST_F(Resume, AStepThatTheCheckpointDoesNotHoldIsRefused) {
+  const fs::path file = here_ / "run" / "step-2" / "trainer.json";
+  json::object trainer = read_json(file)->as_object();
+  for (const auto& [step, says] : std::vector<std::pair<int64_t, std::string>>{
+           {-5, "step: expected at least 0, got -5"}, {1, "step: expected 2 as its folder's name says, got 1"}}) {
+    trainer["step"] = step;
+    ASSERT_TRUE(write_file(file, pretty(trainer)));
+    EXPECT_EQ(train(here_, {"--resume", "run"}), 3);
+    EXPECT_NE(said_.find(says), std::string::npos) << said_;
+  }
+  trainer["step"] = 900;
+  ASSERT_TRUE(write_file(file, pretty(trainer)));
+  fs::rename(here_ / "run" / "step-2", here_ / "renamed");
+  EXPECT_EQ(train(here_, {"--resume", "renamed", "--steps", "1000", "--out", "more"}), 3);
+  EXPECT_NE(said_.find("step: expected 2, the last one in loss.jsonl, got 900"), std::string::npos) << said_;
+  EXPECT_FALSE(fs::exists(here_ / "more"));
+}
+
+TEST_F(Resume, SaysHowManyStepsAreAskedForAndDone) {
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "1"}), 0) << said_;
+  EXPECT_NE(said_.find("nothing is left to train: the run is at step 2, and 1 is asked for"), std::string::npos) << said_;
+}
+
+TEST_F(Resume, RefusesNumbersOfStepsAndMinutesThatAreNone) {
+  for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{{"--steps", "0"},
+                                                                                    {"--steps", "-5"},
+                                                                                    {"--steps", "2x"},
+                                                                                    {"--steps", "99999999999999999999"},
+                                                                                    {"--max-minutes", "-3"},
+                                                                                    {"--max-minutes", "nan"}}) {
+    EXPECT_EQ(train(here_, {"--config", "c.json", "--out", "numbers", flag, value}), 2) << flag << " " << value;
+    EXPECT_NE(said_.find(flag + ": expected a "), std::string::npos) << said_;
+  }
+  EXPECT_FALSE(fs::exists(here_ / "numbers"));
+}
+
+TEST_F(Resume, QuietSaysErrorsAlone) {
+  EXPECT_EQ(train(here_, {"--config", "c.json", "--out", "quiet", "-q"}), 0);
+  EXPECT_EQ(said_, "");
+  EXPECT_TRUE(fs::exists(here_ / "quiet" / "step-4"));
+  EXPECT_EQ(train(here_, {"--config", "none.json", "-q"}), 3);
+  EXPECT_NE(said_.find("none.json"), std::string::npos) << said_;
+}
+
+TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {
+  json::object config = parse_json(kConfig, "c")->as_object();
+  config["init"] = "nope";
+  ASSERT_TRUE(write_file(here_ / "init.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "init.json"}), 3);
+  config["init"] = "run/step-2", config["kind"] = "lora";
+  config["objective"] = json::object{{"rank", 0}, {"of", json::object{{"kind", "sasd"}}}};
+  ASSERT_TRUE(write_file(here_ / "rank.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "rank.json"}), 3);
+  EXPECT_NE(said_.find("rank: expected 1 to 4096, got 0"), std::string::npos) << said_;
+  config["objective"] = json::object{{"alpha", -1}, {"of", json::object{{"kind", "sasd"}}}};
+  ASSERT_TRUE(write_file(here_ / "alpha.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "alpha.json"}), 3);
+  EXPECT_NE(said_.find("alpha: expected above 0, got -1"), std::string::npos) << said_;
+  EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
+}
+
 // The trainer with nobody to hear it.
 TEST_F(Resume, AFullStandardErrorStopsNoTraining) {
   const pid_t child = ::fork();

@@ -48,37 +48,14 @@ class Run {
     return {};
   }
 
+  /// A folder that is there is held before anything in it is read. One that is not is made when all else is in order: a configuration that
+  /// cannot be trained leaves none behind.
   Status prepare_alone() {
     std::error_code ec;
-    std::filesystem::create_directories(c_.out, ec);
-    if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());
-    if (writes_) {
-      SLIP_TRY(held_, hold_folder(c_.out));
-      remove_partial_checkpoints(c_.out);
-    }
-    SLIP_TRY_(learner_->open());
-    adam_.emplace(learner_->table(), c_.adamw);
-    if (c_.ema_decay > 0) average_.resize(static_cast<size_t>(learner_->table().size));
-    if (!quiet_) say(fmt::format("slipstream-train: {} numbers of kind {}\n", learner_->table().size, word_of(c_.objective)));
-    TrainState state = this->state();
-    if (options_.resume) {
-      SLIP_TRY_(load_checkpoint(*options_.resume, state));
-      step_ = state.step;
-      best_ = std::move(state.best);
-      best_score_ = state.best_score;
-      worse_ = state.worse;
-      if (step_ >= c_.steps && !quiet_)
-        say(fmt::format("slipstream-train: nothing is left to train: {} of {} steps are done (--steps N goes on to N)\n", step_,
-                        c_.steps));
-      earlier_s_ = state.elapsed_s;
-      SLIP_TRY(points_, read_loss_log(*options_.resume / "loss.jsonl"));
-      for (const LossPoint& p : points_) lines_ += to_line(p);
-      return {};
-    }
-    SLIP_TRY_(learner_->start(quiet_));
-    const auto values = learner_->values();
-    std::copy_n(values.begin(), average_.size(), average_.begin());
-    return {};
+    const bool there = std::filesystem::exists(c_.out, ec);
+    if (there) SLIP_TRY_(take_folder());
+    SLIP_TRY_(prepare_state());
+    return there ? Status() : take_folder();
   }
 
   Result<TrainReport> loop() {
@@ -112,6 +89,49 @@ class Run {
   }
 
  private:
+  Status take_folder() {
+    std::error_code ec;
+    std::filesystem::create_directories(c_.out, ec);
+    if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());
+    if (!writes_) return {};
+    SLIP_TRY(held_, hold_folder(c_.out));
+    remove_partial_checkpoints(c_.out);
+    return {};
+  }
+
+  Status prepare_state() {
+    SLIP_TRY_(learner_->open());
+    adam_.emplace(learner_->table(), c_.adamw);
+    if (c_.ema_decay > 0) average_.resize(static_cast<size_t>(learner_->table().size));
+    if (!quiet_) say(fmt::format("slipstream-train: {} numbers of kind {}\n", learner_->table().size, word_of(c_.objective)));
+    TrainState state = this->state();
+    if (options_.resume) {
+      SLIP_TRY_(load_checkpoint(*options_.resume, state));
+      step_ = state.step;
+      best_ = std::move(state.best);
+      best_score_ = state.best_score;
+      worse_ = state.worse;
+      if (step_ > c_.steps && !quiet_)
+        say(fmt::format(
+            "slipstream-train: nothing is left to train: the run is at step {}, and {} is asked for (--steps N goes on to N)\n",
+            step_, c_.steps));
+      else if (step_ == c_.steps && !quiet_)
+        say(fmt::format("slipstream-train: nothing is left to train: {} of {} steps are done (--steps N goes on to N)\n", step_,
+                        c_.steps));
+      earlier_s_ = state.elapsed_s;
+      SLIP_TRY(points_, read_loss_log(*options_.resume / "loss.jsonl"));
+      if (const int64_t logged = points_.empty() ? 0 : points_.back().step; logged != step_)
+        return bad_input("{}: step: expected {}, the last one in loss.jsonl, got {}", (*options_.resume / "trainer.json").string(),
+                         logged, step_);
+      for (const LossPoint& p : points_) lines_ += to_line(p);
+      return {};
+    }
+    SLIP_TRY_(learner_->start(quiet_));
+    const auto values = learner_->values();
+    std::copy_n(values.begin(), average_.size(), average_.begin());
+    return {};
+  }
+
   TrainState state() {
     return {step_, elapsed(), learner_->values(), adam_->first(), adam_->second(), average_, best_, best_score_, worse_};
   }
