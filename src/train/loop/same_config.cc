@@ -3,6 +3,7 @@
 #include "train/loop/same_config.h"
 
 #include <array>
+#include <cmath>
 
 #include "base/content_hash.h"
 
@@ -27,7 +28,8 @@ uint64_t hash_of(const json::value& v) {
     for (const json::value& item : v.get_array()) h = mix_hash(h, hash_of(item));
     return h;
   }
-  if (v.is_double() && v.get_double() == static_cast<double>(static_cast<int64_t>(v.get_double())))
+  constexpr double kWhole = 9e15;  // below it every whole number is a double
+  if (v.is_double() && std::fabs(v.get_double()) < kWhole && v.get_double() == std::trunc(v.get_double()))
     return fnv1a(fmt::format("{}", static_cast<int64_t>(v.get_double())));
   return fnv1a(json::serialize(v));
 }
