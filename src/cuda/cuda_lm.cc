@@ -398,15 +398,17 @@ Status CudaLm::copy_logits(PassOutput& out) {
   return device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), bytes);
 }
 
-/// Lines of rows that want the largest alone stay where they are.
+/// Lines stay where they are, those that came over too: what is drawn does not depend on whether they did.
 void CudaLm::keep_logits(const Pass& pass, PassOutput& out) {
-  if (by_want_.likely_N.empty()) return;
+  if (by_want_.logits_N.empty() && by_want_.likely_N.empty()) return;
   out.kept = this;
   out.kept_line.assign(pass.rows.size(), -1);
   const auto first = static_cast<int32_t>(by_want_.logits_N.size());
   const size_t lines = by_want_.logits_N.size() + by_want_.likely_N.size();
   likely_NK_.resize(lines * kLikely);
   likely_count_N_.assign(lines, 0);
+  for (int32_t line = 0; line < first; ++line)
+    out.kept_line[static_cast<size_t>(by_want_.logits_N[static_cast<size_t>(line)])] = line;
   for (size_t i = 0; i < by_want_.likely_N.size(); ++i) {
     const int32_t line = first + static_cast<int32_t>(i);
     out.kept_line[static_cast<size_t>(by_want_.likely_N[i])] = line;

@@ -77,11 +77,12 @@ TEST(FieldEvents, TellEveryFieldOnceWhateverDecodes) {
 
 // Logits that lie elsewhere may become unreadable in the middle of an answer: an error then, and no field is told of that the model did not say.
 TEST(FieldEvents, TellOnlyWhatTheModelSaidWhenItsLogitsAreLost) {
+  const std::vector<DrafterSpec> drafters{NoDraftSpec{}, DiffusionSpec{}};
   int64_t failed = 0, told = 0;
   for (const Path path : {Path::kChain, Path::kFields, Path::kOneByOne})
     for (uint64_t n = 0; n < 300; ++n) {
       Trial t = trial_on(path, n);
-      const Method m = method_on(path, n % 2 == 0 ? DrafterSpec(NoDraftSpec{}) : DiffusionSpec{}, static_cast<int32_t>(2 + n % 6));
+      const Method m = method_on(path, drafters[n % 2], static_cast<int32_t>(2 + n % 6));
       const auto want = one_at_a_time(t, path, 1).front().fields;
       HashLm model(t.lm);
       LikelyLm keeps(model, 1);

@@ -117,7 +117,7 @@ void RowTrial::compare(const RowAnswers& expected, int32_t row, size_t line, con
   const auto r = static_cast<size_t>(row), vocab = static_cast<size_t>(expected.vocab);
   check.bytes += static_cast<int64_t>(sizeof(TokenId));
   std::span<const float> got;
-  if (const auto kept = out_.kept_line_of(line)) {
+  if (const auto kept = out_.kept_line_of(line); kept && out_.logits_row[line] < 0) {
     const auto all = out_.kept->all(*kept);
     if (all) got = *all;
     if (!all || !are_likeliest(out_.kept->likeliest(*kept), got)) {

@@ -69,7 +69,8 @@ struct RowStatistics {
 };
 
 /// Logits of the last pass that lie where reading all of them takes long, as on a device, until the next pass of the Lm. A line of V for each row
-/// that wanted kLikely.
+/// that wanted kLikely; an Lm may have one for rows that wanted kLogits too, so that draws are the same whatever else was asked. Of such a line none are told as
+/// likeliest.
 class KeptLogits {
  public:
   struct Likely {

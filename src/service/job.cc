@@ -158,7 +158,7 @@ void PassMerger::hand_out(const LmInfo& info, const JobPart& part, size_t first)
     const auto line = out_.kept_line_of(from);
     if (line && part.first + part.rows == n) {
       out.kept_line[to] = *line;
-    } else if (line) {  // the request reads it behind the passes of its other parts
+    } else if (line && out_.logits_row[from] < 0) {  // the request reads it behind the passes of its other parts
       const auto all = out_.kept->all(*line);
       if (all) add_logits(*all);
       if (!all && job.status) job.status = all.error();

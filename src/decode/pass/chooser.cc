@@ -136,8 +136,9 @@ std::vector<std::vector<std::vector<Decoded::IdLogProb>>> Chooser::top_log_probs
 
 TokenId Chooser::target_token(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
   if (want_at(place) == Want::kArgmax && pass_.row(row).allowed == lists_.at(place)) return out_.argmax[row];
-  if (const auto line = out_.kept_line_of(row)) return pick_kept(*line, request, place);
   const Sampling s = sampling_at(place);
+  const auto line = out_.kept_line_of(row);
+  if (line && s.plain() && (s.temperature != 0 || out_.logits_row[row] < 0)) return pick_kept(*line, request, place);
   const Allowed allowed = allowed_at(place);
   const std::span<const float> logits_V = out_.logits_V(row);
   if (!s.plain())
