@@ -45,7 +45,7 @@ Floor floor_of(const Weights& w, WeightType type, const DeviceCeilings& c, const
 
 Status measure(const BenchForwardOptions& o, Lm& lm, const Prompt& sequence, std::vector<Line>& lines) {
   CausalRows rows;
-  if (o.keys > 0) SLIP_TRY_(rows.run(lm, sequence, 0, o.keys, 0));
+  if (o.keys > 0) SLIP_TRY_(rows.fill(lm, sequence, o.keys));
   const auto pass = [&](const Line& line) { return rows.run(lm, sequence, o.keys, o.keys + line.rows, line.wanted); };
   for (const Line& line : lines) SLIP_TRY_(pass(line));  // settles buffers, captures what is launched again
   const auto start = Clock::now();

@@ -77,7 +77,7 @@ class Measuring {
   const Products& products() const { return products_; }
 
   Status go() {
-    if (run_.o.keys > 0) SLIP_TRY_(rows_.run(lm_, sequence_, 0, run_.o.keys, 0));
+    if (run_.o.keys > 0) SLIP_TRY_(rows_.fill(lm_, sequence_, run_.o.keys));
     std::vector<int> times;
     for (const Line& line : run_.lines) {  // settles buffers
       SLIP_TRY(const double ms, timed(1, [&] { return pass(line.rows); }));

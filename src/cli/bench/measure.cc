@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/interrupt.h"
 #include "base/measure.h"
 #include "base/progress.h"
 
@@ -84,6 +85,22 @@ void Products::run(int rows, int head_rows) {
   }
   const PackedMatrix& head = *lm_.head_matrix();
   if (head_rows > 0) matmul_argmax(head, x_.data(), head_rows, head.k(), best_.data(), nullptr, pool_, workspace_);
+}
+
+Status CausalRows::fill(Lm& lm, const Prompt& sequence, int keys) {
+  constexpr int kAtOnce = 512;
+  for (int begin = 0; begin < keys; begin += kAtOnce) {
+    SLIP_TRY_(check_interrupt());
+    rows.clear();
+    spans.clear();
+    for (int i = begin; i < std::min(keys, begin + kAtOnce); ++i) {
+      spans.push_back({i, i + 1});
+      rows.push_back({sequence.inputs[static_cast<size_t>(i)], sequence.positions[static_cast<size_t>(i)], i,
+                      static_cast<uint32_t>(spans.size() - 1), 1, Want::kNothing});
+    }
+    SLIP_TRY_(lm.forward({rows, spans, sequence.features_ND}, out));
+  }
+  return {};
 }
 
 Status CausalRows::run(Lm& lm, const Prompt& sequence, int begin, int end, int wanted) {

@@ -74,6 +74,8 @@ struct CausalRows {
   std::vector<SlotSpan> spans;
   PassOutput out;
   Status run(Lm& lm, const Prompt& sequence, int begin, int end, int wanted);  // the last `wanted` rows want the argmax
+  /// Keys for a measurement, whose numbers do not matter: each of the first `keys` rows sees itself alone. kCancelled on Ctrl-C.
+  Status fill(Lm& lm, const Prompt& sequence, int keys);
 };
 
 /// `bench forward|prefill` with --device (device.cc).

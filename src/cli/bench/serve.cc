@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/measure.h"
+#include "base/standard_streams.h"
 #include "cli/bars.h"
 #include "cli/bench/askers.h"
 #include "cli/bench/commands.h"
