@@ -13,7 +13,7 @@
 #include "task/arm_prompt.h"
 #include "task/wod.h"
 #include "text/chat.h"
-#include "train/known_keys.h"
+#include "train/data/known_keys.h"
 
 namespace slip {
 

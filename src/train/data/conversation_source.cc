@@ -9,8 +9,8 @@
 #include "image/qwen_preprocess.h"
 #include "import/conversation.h"
 #include "text/chat.h"
+#include "train/data/known_keys.h"
 #include "train/data/shuffle.h"
-#include "train/known_keys.h"
 
 namespace slip {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "train/known_keys.h"
+#include "train/data/known_keys.h"
 
 namespace slip {
 

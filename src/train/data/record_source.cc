@@ -36,10 +36,10 @@
 #include "train/data/action_source.h"
 #include "train/data/conversation_source.h"
 #include "train/data/grounding.h"
+#include "train/data/known_keys.h"
 #include "train/data/shuffle.h"
 #include "train/data/source.h"
 #include "train/data/vit_inputs.h"
-#include "train/known_keys.h"
 
 namespace slip {
 

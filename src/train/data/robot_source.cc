@@ -7,9 +7,9 @@
 #include "import/json_records.h"
 #include "models/config/openvla.h"
 #include "models/model.h"
+#include "train/data/known_keys.h"
 #include "train/data/shuffle.h"
 #include "train/data/vit_inputs.h"
-#include "train/known_keys.h"
 
 namespace slip {
 namespace {

@@ -7,7 +7,7 @@
 #include "task/scene_text.h"
 #include "text/chat.h"
 #include "text/train_bpe.h"
-#include "train/known_keys.h"
+#include "train/data/known_keys.h"
 
 namespace slip {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "base/philox.h"
+#include "train/data/known_keys.h"
 #include "train/data/mixed_source.h"
 #include "train/data/robot_source.h"
 #include "train/data/source.h"
 #include "train/data/text_source.h"
-#include "train/known_keys.h"
 
 namespace slip {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/known_keys.h"
+#include "train/data/known_keys.h"
 #include "train/loop/config.h"
 
 namespace slip {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/file.h"
-#include "train/known_keys.h"
+#include "train/data/known_keys.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"
