@@ -252,36 +252,29 @@ Status check_limit_shapes(const json::value& limits, std::string_view where) {
   return {};
 }
 
+namespace {
+
+/// What stands in some result: one with objects, texts and choices of `auto`.
+std::vector<std::string> names_of_results() {
+  Evaluation e;
+  e.objects[0].add(true, true);
+  e.texts.emplace_back("field", TextAgreement{});
+  e.chosen["ar"] = 1;
+  std::vector<std::string> out;
+  for (const auto& member : e.to_json()) out.emplace_back(member.key());
+  return out;
+}
+
+}  // namespace
+
 Status check_limit_names(const json::object& limits, bool several, std::string_view where) {
-  static const std::vector<std::string> kNames = {"records",
-                                                  "valid",
-                                                  "chosen",
-                                                  "macro_f1",
-                                                  "macro_always_yes_f1",
-                                                  "every_class_above_prior",
-                                                  "classes",
-                                                  "text_agreement",
-                                                  "text_prior",
-                                                  "texts",
-                                                  "longitudinal_accuracy",
-                                                  "lateral_accuracy",
-                                                  "all",
-                                                  "pre_onset",
-                                                  "infeasible",
-                                                  "forwards_per_answer",
-                                                  "tokens_per_answer",
-                                                  "acceptance",
-                                                  "decode_ms_per_answer",
-                                                  "total_ms_per_answer",
-                                                  "stage_ms_per_answer",
-                                                  "measures",
-                                                  "rollouts"};
+  const std::vector<std::string> names = names_of_results();
   for (const auto& [path, limit] : limits) {
     const std::string whole(path), name = whole.substr(0, whole.find('.'));
     if (several && name != "by_decoder")
       return bad_input("{}: {}: expected by_decoder.NAME.{} beside --decoders, got no decoder's name", where, whole, whole);
-    if (several || std::ranges::find(kNames, name) != kNames.end()) continue;
-    const std::string near = near_word(name, kNames);
+    if (several || std::ranges::find(names, name) != names.end()) continue;
+    const std::string near = near_word(name, names);
     return bad_input("{}: {}: expected the path of a number in the result of --json, got {}{}", where, whole, name,
                      near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
   }

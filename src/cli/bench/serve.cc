@@ -221,7 +221,7 @@ void print_point(const json::object& p, std::string_view of) {
                          number("missed"), p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
 }
 
-int64_t answered_or_missed(const std::vector<json::object>& lines) {
+int64_t asked_in(const std::vector<json::object>& lines) {
   int64_t asked = 0;
   for (const json::object& line : lines) asked += line.at("asked").to_number<int64_t>();
   return asked;
@@ -288,7 +288,7 @@ Status bench_serve(const BenchServeOptions& o) {
       else
         print_point(line, of);
     }
-    if (answered_or_missed(lines) == 0)
+    if (asked_in(lines) == 0)
       say(fmt::format("bench serve: {:g} {}: nobody asked within {:g} s (--seconds)\n", at,
                       of == "clients" ? "clients" : "questions a second", o.seconds));
   }

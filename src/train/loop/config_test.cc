@@ -5,25 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "train/loop/config_testing.h"
+
 namespace slip {
 namespace {
 
+using test::tiny_config;
+using test::with;
 using testing::HasSubstr;
-
-json::object good() {
-  return parse_json(R"({"model": {"model_type": "qwen2", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-      "num_key_value_heads": 1, "intermediate_size": 16, "vocab_size": 24, "tie_word_embeddings": true, "mask_token_id": 1,
-      "diffusion_shift": 1},
-    "data": {"kind": "toy", "vocab": 24, "prompt": 6, "fields": 4, "values": 2}, "steps": 2, "batch": 2, "threads": 1, "out": "x"})",
-                    "config")
-      ->as_object();
-}
-
-json::object with(const char* key, const std::string& value) {
-  json::object c = good();
-  c[key] = *parse_json(value, key);
-  return c;
-}
 
 std::string error(const json::object& c) {
   const auto r = TrainConfig::parse(c, "c.json");

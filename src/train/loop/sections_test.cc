@@ -9,28 +9,16 @@
 #include "base/folder_testing.h"
 #include "base/must_testing.h"
 #include "train/loop/batcher.h"
+#include "train/loop/config_testing.h"
 #include "train/loop/trainer.h"
 
 namespace slip {
 namespace {
 
 namespace fs = std::filesystem;
+using test::tiny_config;
+using test::with;
 using testing::HasSubstr;
-
-json::object good() {
-  return parse_json(R"({"model": {"model_type": "qwen2", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-      "num_key_value_heads": 1, "intermediate_size": 16, "vocab_size": 24, "tie_word_embeddings": true, "mask_token_id": 1,
-      "diffusion_shift": 1},
-    "data": {"kind": "toy", "vocab": 24, "prompt": 6, "fields": 4, "values": 2}, "steps": 2, "batch": 2, "threads": 1, "out": "x"})",
-                    "config")
-      ->as_object();
-}
-
-json::object with(const char* key, const std::string& value) {
-  json::object c = good();
-  c[key] = *parse_json(value, key);
-  return c;
-}
 
 std::string trained(const json::object& config, const fs::path& out) {
   TrainConfig c = must(TrainConfig::parse(config, "test"));
@@ -81,7 +69,7 @@ class Renamed : public SampleSource {
   Outline outline() const override { return outline_; }
 
  private:
-  std::unique_ptr<SampleSource> toy_ = must(make_source(good().at("data").as_object(), ""));
+  std::unique_ptr<SampleSource> toy_ = must(make_source(tiny_config().at("data").as_object(), ""));
   Outline outline_;
 };
 
@@ -100,7 +88,7 @@ TEST(Sections, TheFourThatNobodyAskedForAreForFormsWithThemAlone) {
 }
 
 TEST(Sections, AFieldOfAnotherFormHasNoWeightOfFastDDrives) {
-  const TrainConfig c = must(TrainConfig::parse(good(), "test"));
+  const TrainConfig c = must(TrainConfig::parse(tiny_config(), "test"));
   Renamed other({"a", "b", "c", "d"}), none({"critical_objects", "explanation", "future_meta_behavior", "trajectory"});
   for (const RowBatch& part : must(make_step(other, c, 1)).parts)
     for (const LossTerm& t : part.terms) EXPECT_EQ(t.weight, 1);
