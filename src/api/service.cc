@@ -151,7 +151,7 @@ slip::Status Service::Impl::preprocess(slip::Request& request) {
   for (const slip::Image& image : request.images) {
     SLIP_TRY_(request.context.cancel.check("encode", static_cast<int64_t>(request.grids.size()), "images"));
     SLIP_TRY(slip::PatchGrid grid, inner().model().preprocess(image));
-    grid.content = slip::content_hash(grid.values);
+    if (grid.content.empty()) grid.content = slip::content_hash(std::span<const float>(grid.values));
     request.grids.push_back(std::move(grid));
   }
   return {};
@@ -181,6 +181,22 @@ Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
   SLIP_TRY_(preprocess(p.request));
   return p;
 }
+
+namespace {
+
+/// A copy to show, without its pictures, which are large.
+slip::Request without_pictures(slip::Request& request) {
+  std::vector<slip::Image> images = std::exchange(request.images, {});
+  std::vector<slip::PatchGrid> grids = std::exchange(request.grids, {});
+  slip::Request shown = request;
+  request.images = std::move(images);
+  request.grids = std::move(grids);
+  shown.context = {};
+  shown.on_plan = nullptr;
+  return shown;
+}
+
+}  // namespace
 
 Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::Service(Service&&) noexcept = default;
@@ -224,11 +240,7 @@ void Service::submit(const Request& given, const Terms& terms, OnEvent on_event,
   Request asked = request;  // what the answer's own words go by; pictures are left out
   for (Image& image : asked.images) image = {};
   for (Video& video : asked.videos) video = {};
-  slip::Request shown = ask.request;
-  shown.images.clear();
-  shown.grids.clear();
-  shown.context = {};
-  shown.on_plan = nullptr;
+  slip::Request shown = without_pictures(ask.request);
   ask.done = [told, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
                  slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
     if (!answer) return on_done(answer.error(), served_from(served));

@@ -3,7 +3,6 @@
 // two contents that collide; by chance two of 2^64 contents would. The others give the same on every machine and in every process: for checksums,
 // names of files and keyed draws.
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -52,21 +51,26 @@ inline const std::pair<uint64_t, uint64_t>& process_hash_keys() {
 }
 
 /// Never empty().
-inline ContentHash content_hash(std::span<const float> numbers) {
+inline ContentHash content_hash(std::span<const std::byte> bytes) {
   const auto& keys = process_hash_keys();
-  uint64_t low = mix_hash(keys.first, numbers.size()), high = keys.second;
+  uint64_t low = mix_hash(keys.first, bytes.size()), high = keys.second;
   const auto take = [&](uint64_t word) {
     low = mix_hash(low, word);
     high = mix_hash(high + 1, ~word);
   };
-  size_t i = 0;
-  for (; i + 2 <= numbers.size(); i += 2) {
-    uint64_t word = 0;
-    std::memcpy(&word, numbers.data() + i, sizeof word);
+  const size_t whole = bytes.size() / sizeof(uint64_t) * sizeof(uint64_t);
+  uint64_t word = 0;
+  for (size_t i = 0; i < whole; i += sizeof word) {
+    std::memcpy(&word, bytes.data() + i, sizeof word);
     take(word);
   }
-  if (i < numbers.size()) take(std::bit_cast<uint32_t>(numbers[i]));
+  if (whole < bytes.size()) {
+    word = 0;
+    std::memcpy(&word, bytes.data() + whole, bytes.size() - whole);
+    take(word);
+  }
   return {low, high | 1};
 }
+inline ContentHash content_hash(std::span<const float> numbers) { return content_hash(std::as_bytes(numbers)); }
 
 }  // namespace slip

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "base/check.h"
+#include "cuda/features.h"
 #include "nn/answers.h"
 
 namespace slip::cuda {
@@ -17,6 +18,7 @@ namespace {
 constexpr size_t kMostGraphs = 256;  // a bound on what they hold; sizes are powers of two, so decoding needs a few dozen
 
 constexpr int kHeadStep = 32;  // numbers of a head come in so many at a time
+constexpr int32_t kLongStep = 512;
 
 int32_t words_of(int32_t vocab) { return (vocab + 31) / 32; }
 
@@ -54,7 +56,31 @@ Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, c
   std::unique_ptr<CudaLm> lm(new CudaLm(std::move(device), options, slots));
   SLIP_TRY_(lm->upload_weights(weights, pool));
   lm->device_->drop_staging();
+  if (lm->device_->loads_late()) SLIP_TRY_(lm->capture_usual());
   return lm;
+}
+
+Status CudaLm::capture_usual() {
+  constexpr int32_t kLongRows = 192;
+  std::vector<Row> rows;
+  std::vector<SlotSpan> spans;
+  for (int32_t i = 0; i < std::min(kLongRows, info_.slots); ++i) {
+    spans.push_back({0, i + 1});
+    rows.push_back({TokenId{0}, Position::text(i), i, static_cast<uint32_t>(i), 1, Want::kNothing});
+  }
+  PassOutput out;
+  rows.back().want = Want::kArgmax;
+  SLIP_TRY_(forward({rows, spans}, out));  // a prompt's kernels are others
+  for (int32_t width = 8; width <= kRowGroup; width *= 2)
+    for (const Want want : {Want::kArgmax, Want::kLikely})
+      for (const bool adapter : {false, true}) {
+        if (adapter && !info_.has_draft_adapter) continue;
+        const auto few = std::span(rows).first(std::min(rows.size(), static_cast<size_t>(width)));
+        for (Row& row : few) row.want = want;
+        const Pass pass{.rows = few, .spans = spans, .draft_adapter = adapter};
+        for (int launch = 0; launch < 2; ++launch) SLIP_TRY_(forward(pass, out));  // the second is captured
+      }
+  return {};
 }
 
 size_t CudaLm::arena_numbers() const {
@@ -108,20 +134,22 @@ Status CudaLm::upload_weights(const DecoderWeights& weights, ThreadPool& pool) {
 }
 
 Status CudaLm::make_room(const Pass& pass, const Room& room) {
-  Room most = planner_.usual();  // at once: what grows later drops all graphs
-  for (const Room& r : {room, largest_})
+  const bool captured = pass.rows.size() <= kRowGroup;
+  space_ = captured ? &captured_ : &long_;
+  Room most = captured ? planner_.usual() : Room{};  // at once: what grows later drops all graphs
+  for (const Room& r : {room, space_->largest})
     most = {std::max(most.rows, r.rows), std::max(most.items, r.items), std::max(most.item_rows, r.item_rows),
             std::max(most.slots, r.slots)};
-  const size_t features = pass.features_ND.size_bytes();
+  const size_t features = pass.features.numbers_ND.size_bytes();
   if (features > b_.features_ND.bytes()) {
     SLIP_TRY_(device_->wait());
-    graphs_.clear();
     SLIP_TRY(b_.features_ND, device_->allocate(features, "image features"));
   }
-  if (most == largest_) return {};
+  if (!captured) most.rows = (most.rows + kLongStep - 1) / kLongStep * kLongStep;  // prompts differ by a few rows
+  if (most == space_->largest) return {};
   SLIP_TRY_(device_->wait());  // what runs still uses the old ones
-  graphs_.clear();
-  largest_ = {};
+  if (captured) graphs_.clear();
+  space_->largest = {};
   const DecoderOptions& o = options_;
   const auto rows = static_cast<size_t>(most.rows), heads = static_cast<size_t>(o.heads);
   const auto q = heads * static_cast<size_t>(o.head_width),
@@ -132,48 +160,58 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
     SLIP_TRY(m, device_->allocate(bytes, "activations"));
     return {};
   };
-  SLIP_TRY_(get(b_.x_TD, rows * static_cast<size_t>(o.width) * sizeof(float)));
-  SLIP_TRY_(get(b_.normed_TD, row_bytes(rows, o.width)));
-  SLIP_TRY_(get(b_.qkv_TE, rows * (q + 2 * kv) * sizeof(float)));
-  SLIP_TRY_(get(b_.q_THP, rows * heads * static_cast<size_t>(padded_) * sizeof(Bf16)));
-  SLIP_TRY_(get(b_.attended_THK, row_bytes(rows, static_cast<int64_t>(q))));
-  SLIP_TRY_(get(b_.gated_TF, row_bytes(rows, o.mlp_width)));
-  SLIP_TRY_(get(b_.sums_NHP, partials * static_cast<size_t>(padded_) * sizeof(float)));
-  SLIP_TRY_(get(b_.tops_NH, partials * sizeof(float)));
-  SLIP_TRY_(get(b_.totals_NH, partials * sizeof(float)));
-  SLIP_TRY_(get(b_.choice_TB, rows * static_cast<size_t>(head_tiles().tiles) * sizeof(Choice)));
-  SLIP_TRY_(get(b_.choice_T, rows * sizeof(Choice)));
-  SLIP_TRY_(get(b_.likely_TK, rows * kLikely * sizeof(LikelyLogit)));
-  SLIP_TRY_(get(b_.low_TR, rows * static_cast<size_t>(rank_) * sizeof(float)));
-  SLIP_TRY_(get(b_.rounded_TR, row_bytes(rows, rank_)));
-  SLIP_TRY_(get(b_.shares, share_numbers(most.rows) * sizeof(float)));
-  SLIP_TRY_(get(b_.arrivals, static_cast<size_t>(most_tiles_) * sizeof(int32_t)));
-  SLIP_TRY_(get(b_.taps_TE, rows * taps_width() * sizeof(float)));
-  SLIP_TRY(taps_host_, device_->allocate_host(rows * taps_width() * sizeof(float), "hidden states"));
+  SLIP_TRY_(get(space_->x_TD, rows * static_cast<size_t>(o.width) * sizeof(float)));
+  SLIP_TRY_(get(space_->normed_TD, row_bytes(rows, o.width)));
+  SLIP_TRY_(get(space_->qkv_TE, rows * (q + 2 * kv) * sizeof(float)));
+  SLIP_TRY_(get(space_->q_THP, rows * heads * static_cast<size_t>(padded_) * sizeof(Bf16)));
+  SLIP_TRY_(get(space_->attended_THK, row_bytes(rows, static_cast<int64_t>(q))));
+  SLIP_TRY_(get(space_->gated_TF, row_bytes(rows, o.mlp_width)));
+  SLIP_TRY_(get(space_->sums_NHP, partials * static_cast<size_t>(padded_) * sizeof(float)));
+  SLIP_TRY_(get(space_->tops_NH, partials * sizeof(float)));
+  SLIP_TRY_(get(space_->totals_NH, partials * sizeof(float)));
+  SLIP_TRY_(get(space_->choice_TB, rows * static_cast<size_t>(head_tiles().tiles) * sizeof(Choice)));
+  SLIP_TRY_(get(space_->choice_T, rows * sizeof(Choice)));
+  SLIP_TRY_(get(space_->likely_TK, rows * kLikely * sizeof(LikelyLogit)));
+  SLIP_TRY_(get(space_->low_TR, rows * static_cast<size_t>(rank_) * sizeof(float)));
+  SLIP_TRY_(get(space_->rounded_TR, row_bytes(rows, rank_)));
+  SLIP_TRY_(get(space_->shares, share_numbers(most.rows) * sizeof(float)));
+  SLIP_TRY_(get(space_->arrivals, static_cast<size_t>(most_tiles_) * sizeof(int32_t)));
+  SLIP_TRY_(get(space_->taps_TE, rows * taps_width() * sizeof(float)));
+  SLIP_TRY(space_->taps_host, device_->allocate_host(rows * taps_width() * sizeof(float), "hidden states"));
   const size_t bytes = PassLayout(most, rope_.half()).bytes;
-  SLIP_TRY_(get(pass_memory_, bytes));
-  SLIP_TRY(pass_host_, device_->allocate_host(bytes, "a pass's rows"));
-  SLIP_TRY(choice_host_, device_->allocate_host(rows * sizeof(Choice), "choices"));
-  SLIP_TRY(likely_host_, device_->allocate_host(rows * kLikely * sizeof(LikelyLogit), "choices"));
-  largest_ = most;
+  SLIP_TRY_(get(space_->pass, bytes));
+  SLIP_TRY(space_->pass_host, device_->allocate_host(bytes, "a pass's rows"));
+  SLIP_TRY(space_->choice_host, device_->allocate_host(rows * sizeof(Choice), "choices"));
+  SLIP_TRY(space_->likely_host, device_->allocate_host(rows * kLikely * sizeof(LikelyLogit), "choices"));
+  space_->largest = most;
   return {};
 }
 
+/// Where the device finds a feature row, which is there.
+const float* CudaLm::address_of(const FeatureView& features, Feature its) const {
+  const FeatureView::Place place = *features.place_of(its.index, options_.width);
+  const size_t at = static_cast<size_t>(place.row) * static_cast<size_t>(options_.width);
+  if (place.block < 0) return b_.features_ND.data<float>() + at;
+  return static_cast<const CudaFeatures&>(*features.resident[static_cast<size_t>(place.block)]).data() + at;
+}
+
 Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
-  char* host = pass_host_.data<char>();
+  char* host = space_->pass_host.data<char>();
   const size_t rows = pass.rows.size();
   auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
   *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(wanted_N_.size()), static_cast<int32_t>(plan_.items.size()),
              static_cast<int32_t>(by_want_.argmax_N.size()),
              static_cast<int32_t>(by_want_.argmax_N.size() + by_want_.logits_N.size())};
   auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
+  auto* features = reinterpret_cast<const float**>(host + layout.features);
   auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
   auto* scales = reinterpret_cast<float*>(host + layout.q_scales);
   positions_.clear();
   for (size_t t = 0; t < rows; ++t) {
     const Row& row = pass.rows[t];
     const auto* token = std::get_if<TokenId>(&row.input);
-    inputs[t] = token ? token->value : -1 - std::get<Feature>(row.input).index;
+    inputs[t] = token ? token->value : 0;
+    features[t] = token ? nullptr : address_of(pass.features, std::get<Feature>(row.input));
     slots[t] = row.slot;
     positions_.push_back(row.position);
     if (options_.q_scale_beta != 0) scales[t] = query_scale(options_.q_scale_beta, options_.q_scale_positions, row.position.t);
@@ -188,15 +226,15 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   put(layout.items, plan_.items);
   put(layout.item_rows, plan_.item_rows);
   put(layout.slots, plan_.slots);
-  if (!pass.features_ND.empty())
-    SLIP_TRY_(device_->copy_in(b_.features_ND.data(), pass.features_ND.data(), pass.features_ND.size_bytes()));
-  return device_->copy_in(pass_memory_.data(), host, layout.used(plan_));
+  const std::span<const float> numbers = pass.features.numbers_ND;
+  if (!numbers.empty()) SLIP_TRY_(device_->copy_in(b_.features_ND.data(), numbers.data(), numbers.size_bytes()));
+  return device_->copy_in(space_->pass.data(), host, layout.used(plan_));
 }
 
 /// A product of a pass's rows.
 ProductArgs CudaLm::product_of(const DeviceMatrix& w, const RowTiles& x, Then then, const PassLayout& layout) const {
   return product_args(&in_pass<const PassCounts>(layout.counts)->rows, w, x, then,
-                      {as<float>(b_.shares), as<int32_t>(b_.arrivals)});
+                      {as<float>(space_->shares), as<int32_t>(space_->arrivals)});
 }
 
 void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayout& layout) {
@@ -206,17 +244,17 @@ void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayo
   const size_t arena = static_cast<size_t>(number) * arena_numbers();
   Bf16 *keys = as<Bf16>(keys_) + arena, *values = as<Bf16>(values_) + arena;
   const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(o.head_width)));
-  place({counts, as<float>(b_.qkv_TE), in_pass<float>(layout.cosines), in_pass<float>(layout.sines), as<float>(l.q_norm_K),
+  place({counts, as<float>(space_->qkv_TE), in_pass<float>(layout.cosines), in_pass<float>(layout.sines), as<float>(l.q_norm_K),
          as<float>(l.k_norm_K), o.norm_eps, o.q_scale_beta != 0 ? in_pass<float>(layout.q_scales) : nullptr, factor,
-         in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(b_.q_THP), keys,
-         values},
+         in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(space_->q_THP),
+         keys, values},
         shape.room.rows, device_->stream());
-  attend(
-      {counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots), as<Bf16>(b_.q_THP),
-       keys, values, o.heads, o.kv_heads, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
-      shape.room.items, shape.queries, device_->stream(), static_cast<int>(plan_.items.size()));
-  join({counts, in_pass<int32_t>(layout.first_partial), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH),
-        o.heads, o.head_width, padded_, row_tiles(b_.attended_THK, shape.room.rows)},
+  attend({counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots),
+          as<Bf16>(space_->q_THP), keys, values, o.heads, o.kv_heads, padded_, as<float>(space_->sums_NHP),
+          as<float>(space_->tops_NH), as<float>(space_->totals_NH)},
+         shape.room.items, shape.queries, device_->stream(), static_cast<int>(plan_.items.size()));
+  join({counts, in_pass<int32_t>(layout.first_partial), as<float>(space_->sums_NHP), as<float>(space_->tops_NH),
+        as<float>(space_->totals_NH), o.heads, o.head_width, padded_, row_tiles(space_->attended_THK, shape.room.rows)},
        shape.room.rows, device_->stream());
 }
 
@@ -226,8 +264,8 @@ void CudaLm::launch_layer(int32_t number, const Shape& shape, const PassLayout& 
   const int rows = shape.room.rows;
   void* stream = device_->stream();
   const int32_t* count = &in_pass<const PassCounts>(layout.counts)->rows;
-  const RowTiles normed = row_tiles(b_.normed_TD, rows), attended = row_tiles(b_.attended_THK, rows),
-                 gated = row_tiles(b_.gated_TF, rows);
+  const RowTiles normed = row_tiles(space_->normed_TD, rows), attended = row_tiles(space_->attended_THK, rows),
+                 gated = row_tiles(space_->gated_TF, rows);
   const auto multiply = [&](ProductArgs args, const Memory& bias, const Memory& out, int32_t ldo) {
     args.bias_N = as<float>(bias);
     args.out = as<float>(out);
@@ -235,72 +273,73 @@ void CudaLm::launch_layer(int32_t number, const Shape& shape, const PassLayout& 
     args.gated = gated;
     product(args, rows, stream);
   };
-  norm({count, nullptr, as<float>(b_.x_TD), as<float>(l.attention_norm_D), o.norm_eps, o.width, normed}, rows, stream);
-  multiply(product_of(l.qkv, normed, Then::kStore, layout), l.qkv_bias, b_.qkv_TE, (o.heads + 2 * o.kv_heads) * o.head_width);
+  norm({count, nullptr, as<float>(space_->x_TD), as<float>(l.attention_norm_D), o.norm_eps, o.width, normed}, rows, stream);
+  multiply(product_of(l.qkv, normed, Then::kStore, layout), l.qkv_bias, space_->qkv_TE, (o.heads + 2 * o.kv_heads) * o.head_width);
   launch_attention(number, shape, layout);
-  multiply(product_of(l.o, attended, Then::kAdd, layout), l.o_bias, b_.x_TD, o.width);
-  if (shape.adapter) multiply(product_of(l.high, launch_low(l, shape, layout), Then::kAdd, layout), {}, b_.x_TD, o.width);
-  norm({count, nullptr, as<float>(b_.x_TD), as<float>(l.mlp_norm_D), o.norm_eps, o.width, normed}, rows, stream);
+  multiply(product_of(l.o, attended, Then::kAdd, layout), l.o_bias, space_->x_TD, o.width);
+  if (shape.adapter) multiply(product_of(l.high, launch_low(l, shape, layout), Then::kAdd, layout), {}, space_->x_TD, o.width);
+  norm({count, nullptr, as<float>(space_->x_TD), as<float>(l.mlp_norm_D), o.norm_eps, o.width, normed}, rows, stream);
   multiply(product_of(l.gate_up, normed, Then::kSwiglu, layout), l.gate_up_bias, {}, 0);
-  multiply(product_of(l.down, gated, Then::kAdd, layout), l.down_bias, b_.x_TD, o.width);
+  multiply(product_of(l.down, gated, Then::kAdd, layout), l.down_bias, space_->x_TD, o.width);
   if (shape.taps) launch_taps(number, shape, layout);
 }
 
 /// The draft adapter's first product, rounded for its second.
 RowTiles CudaLm::launch_low(const Layer& l, const Shape& shape, const PassLayout& layout) {
   const int rows = shape.room.rows;
-  const RowTiles rounded = row_tiles(b_.rounded_TR, rows);
-  ProductArgs low = product_of(l.low, row_tiles(b_.attended_THK, rows), Then::kStore, layout);
-  low.out = as<float>(b_.low_TR);
+  const RowTiles rounded = row_tiles(space_->rounded_TR, rows);
+  ProductArgs low = product_of(l.low, row_tiles(space_->attended_THK, rows), Then::kStore, layout);
+  low.out = as<float>(space_->low_TR);
   low.ldo = rank_;
   product(low, rows, device_->stream());
-  round({low.count, as<float>(b_.low_TR), adapter_scale_, rank_, rounded}, rows, device_->stream());
+  round({low.count, as<float>(space_->low_TR), adapter_scale_, rank_, rounded}, rows, device_->stream());
   return rounded;
 }
 
 void CudaLm::launch_taps(int32_t number, const Shape& shape, const PassLayout& layout) {
   for (size_t i = 0; i < info_.tap_layers.size(); ++i)
     if (info_.tap_layers[i] == number)
-      copy({&in_pass<const PassCounts>(layout.counts)->rows, as<float>(b_.x_TD), options_.width, static_cast<int32_t>(taps_width()),
-            as<float>(b_.taps_TE) + i * static_cast<size_t>(options_.width)},
+      copy({&in_pass<const PassCounts>(layout.counts)->rows, as<float>(space_->x_TD), options_.width,
+            static_cast<int32_t>(taps_width()), as<float>(space_->taps_TE) + i * static_cast<size_t>(options_.width)},
            shape.room.rows, device_->stream());
 }
 
 void CudaLm::launch_choice(const Shape& shape, const PassLayout& layout) {
   const auto* counts = in_pass<const PassCounts>(layout.counts);
   void* stream = device_->stream();
-  const RowTiles normed = row_tiles(b_.normed_TD, shape.wanted);
-  norm({&counts->wanted, in_pass<int32_t>(layout.wanted), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
+  const RowTiles normed = row_tiles(space_->normed_TD, shape.wanted);
+  norm({&counts->wanted, in_pass<int32_t>(layout.wanted), as<float>(space_->x_TD), as<float>(final_norm_D_), options_.norm_eps,
         options_.width, normed},
        shape.wanted, stream);
   ProductArgs head = product_of(options_.tied_head ? embedding_ : head_, normed, Then::kChoice, layout);
   head.count = &counts->wanted;
-  head.choice_TB = as<Choice>(b_.choice_TB);
+  head.choice_TB = as<Choice>(space_->choice_TB);
   head.chosen = &counts->chosen;
   head.out = shape.logits ? as<float>(b_.logits_TV) : nullptr;
   head.ldo = options_.vocab;
   head.allowed = {as<uint32_t>(b_.allowed_LW), words_of(options_.vocab), in_pass<int32_t>(layout.allowed)};
   product(head, shape.wanted, stream);
-  pick({&counts->wanted, as<Choice>(b_.choice_TB), head_tiles().tiles, as<Choice>(b_.choice_T)}, shape.wanted, stream);
+  pick({&counts->wanted, as<Choice>(space_->choice_TB), head_tiles().tiles, as<Choice>(space_->choice_T)}, shape.wanted, stream);
 }
 
 Status CudaLm::launch_body(const Shape& shape, const PassLayout& layout) {
   const auto* counts = in_pass<const PassCounts>(layout.counts);
-  embed({counts, in_pass<int32_t>(layout.inputs), embedding_.tiles, as<float>(b_.features_ND), as<float>(b_.x_TD)}, shape.room.rows,
-        device_->stream());
+  embed(
+      {counts, in_pass<int32_t>(layout.inputs), in_pass<const float*>(layout.features), embedding_.tiles, as<float>(space_->x_TD)},
+      shape.room.rows, device_->stream());
   for (int32_t i = 0; i < options_.layers; ++i) launch_layer(i, shape, layout);
   if (shape.taps)
-    SLIP_TRY_(device_->copy_out(taps_host_.data(), b_.taps_TE.data(),
+    SLIP_TRY_(device_->copy_out(space_->taps_host.data(), space_->taps_TE.data(),
                                 static_cast<size_t>(shape.room.rows) * taps_width() * sizeof(float)));
   if (shape.wanted == 0) return {};
   launch_choice(shape, layout);
   if (shape.likely) {
-    likely({in_pass<const PassCounts>(layout.counts), as<float>(b_.logits_TV), options_.vocab, as<LikelyLogit>(b_.likely_TK)},
+    likely({in_pass<const PassCounts>(layout.counts), as<float>(b_.logits_TV), options_.vocab, as<LikelyLogit>(space_->likely_TK)},
            shape.wanted, device_->stream());
-    SLIP_TRY_(device_->copy_out(likely_host_.data(), b_.likely_TK.data(),
+    SLIP_TRY_(device_->copy_out(space_->likely_host.data(), space_->likely_TK.data(),
                                 static_cast<size_t>(shape.wanted) * kLikely * sizeof(LikelyLogit)));
   }
-  return device_->copy_out(choice_host_.data(), b_.choice_T.data(), static_cast<size_t>(shape.wanted) * sizeof(Choice));
+  return device_->copy_out(space_->choice_host.data(), space_->choice_T.data(), static_cast<size_t>(shape.wanted) * sizeof(Choice));
 }
 
 int CudaLm::graphs() const {
@@ -358,7 +397,7 @@ Status CudaLm::write_allowed(const Pass& pass) {
 }
 
 void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
-  const Choice* choices = choice_host_.data<Choice>();
+  const Choice* choices = space_->choice_host.data<Choice>();
   for (size_t i = 0; i < wanted_N_.size(); ++i) {
     const auto t = static_cast<size_t>(wanted_N_[i]);
     const Row& row = pass.rows[t];
@@ -412,7 +451,7 @@ void CudaLm::keep_logits(const Pass& pass, PassOutput& out) {
   for (size_t i = 0; i < by_want_.likely_N.size(); ++i) {
     const int32_t line = first + static_cast<int32_t>(i);
     out.kept_line[static_cast<size_t>(by_want_.likely_N[i])] = line;
-    const LikelyLogit* from = likely_host_.data<LikelyLogit>() + wanted_of(line) * kLikely;
+    const LikelyLogit* from = space_->likely_host.data<LikelyLogit>() + wanted_of(line) * kLikely;
     int32_t& n = likely_count_N_[static_cast<size_t>(line)];
     for (; n < kLikely && from[n].id >= 0; ++n)
       likely_NK_[static_cast<size_t>(line * kLikely + n)] = {TokenId{from[n].id}, from[n].logit};
@@ -425,7 +464,7 @@ std::span<const KeptLogits::Likely> CudaLm::likeliest(int32_t line) const {
 }
 
 float CudaLm::log_sum_exp(int32_t line) const {
-  const Choice& c = choice_host_.data<Choice>()[wanted_of(line)];
+  const Choice& c = space_->choice_host.data<Choice>()[wanted_of(line)];
   return c.nan != 0 || c.id < 0 ? std::numeric_limits<float>::quiet_NaN() : c.largest + std::log(c.sum);
 }
 
@@ -466,12 +505,15 @@ Status CudaLm::set_taps(std::span<const int32_t> layers) {
   SLIP_TRY_(choose_taps(layers, options_.layers, info_));
   SLIP_TRY_(device_->wait());
   graphs_.clear();
-  largest_ = {};
+  captured_.largest = long_.largest = {};
   return {};
 }
 
 Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(check_(pass, info_));
+  for (const FeatureBlock& block : pass.features.resident)
+    if (const auto* mine = dynamic_cast<const CudaFeatures*>(block.get()); !mine || mine->device_index() != device_->index())
+      return bad_input("{} on {}: expected features of this device, got another's", info_.name, device_->name());
   begin_output(pass, info_, out);
   if (pass.rows.empty()) return {};
   sort_rows(pass);
@@ -482,7 +524,7 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(ended);
   read_choices(pass, out);
   keep_logits(pass, out);
-  if (pass.taps) std::copy_n(taps_host_.data<float>(), out.taps_NE.size(), out.taps_NE.data());
+  if (pass.taps) std::copy_n(space_->taps_host.data<float>(), out.taps_NE.size(), out.taps_NE.data());
   return {};
 }
 

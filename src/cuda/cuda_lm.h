@@ -28,6 +28,9 @@ class CudaLm final : public Lm, private KeptLogits {
   uint64_t passes() const override { return check_.passes(); }
 
   int graphs() const;  // captured so far
+  /// Runs and captures passes of every shape that an answer behind up to 4,096 keys needs, so that the first answer is as quick as others; the
+  /// first kernels of a prompt too. Done by create() where a device loads kernels when they are first launched. Overwrites slots.
+  Status capture_usual();
 
  private:
   struct Layer {
@@ -35,9 +38,16 @@ class CudaLm final : public Lm, private KeptLogits {
     DeviceMatrix qkv, o, gate_up, down;
     DeviceMatrix low, high;  // the draft adapter's; nothing where there is none
   };
+  /// Of any pass.
   struct Buffers {
-    Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, choice_TB, choice_T, allowed_LW,
-        logits_TV, likely_TK, features_ND, low_TR, rounded_TR, taps_TE, shares, arrivals;
+    Memory allowed_LW, logits_TV, features_ND;
+  };
+  /// What passes run in, with room for the largest of them; the copy that the host writes, and what it reads.
+  struct Space {
+    Room largest;
+    Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, choice_TB, choice_T, likely_TK,
+        low_TR, rounded_TR, taps_TE, shares, arrivals, pass;
+    Memory pass_host, choice_host, likely_host, taps_host;
   };
   /// What a captured graph depends on.
   struct Shape {
@@ -52,6 +62,7 @@ class CudaLm final : public Lm, private KeptLogits {
   Status upload_weights(const DecoderWeights& weights, ThreadPool& pool);
   Result<Layer> upload_layer(const LayerWeights& w, ThreadPool& pool);
   Status make_room(const Pass& pass, const Room& room);
+  const float* address_of(const FeatureView& features, Feature its) const;
   Status write_pass(const Pass& pass, const PassLayout& layout);
   Status send_and_run(const Pass& pass, PassOutput& out);
   Status run(const Pass& pass, const Shape& shape, const PassLayout& layout);
@@ -80,7 +91,7 @@ class CudaLm final : public Lm, private KeptLogits {
   size_t wanted_of(int32_t line) const { return by_want_.argmax_N.size() + static_cast<size_t>(line); }
   template <class T>
   T* in_pass(size_t offset) const {
-    return reinterpret_cast<T*>(pass_memory_.data<char>() + offset);
+    return reinterpret_cast<T*>(space_->pass.data<char>() + offset);
   }
   size_t arena_numbers() const;
   const Tiles& head_tiles() const { return (options_.tied_head ? embedding_ : head_).tiles; }
@@ -100,8 +111,10 @@ class CudaLm final : public Lm, private KeptLogits {
   int32_t most_tiles_ = 0;  // of a matrix
   std::vector<Layer> layers_;
   Buffers b_;
-  Room largest_;
-  Memory pass_memory_, pass_host_, choice_host_, allowed_host_, taps_host_, logits_host_, likely_host_, line_host_;
+  Space captured_,
+      long_;  // of passes of up to 64 rows, which graphs point into, and of longer ones, which may grow with every prompt
+  Space* space_ = &captured_;
+  Memory allowed_host_, logits_host_, line_host_;
   Memory drawn_, drawn_host_;      // a draw's id, then the bits of the ids that it may be
   std::vector<Likely> likely_NK_;  // by line
   std::vector<int32_t> likely_count_N_;

@@ -13,6 +13,8 @@
 #include <numeric>
 #include <random>
 
+#include "cuda/features.h"
+#include "lm/features_testing.h"
 #include "models/adapter.h"
 #include "models/config/config.h"
 #include "models/loader.h"
@@ -182,10 +184,88 @@ TEST(CudaLm, PicksWhatTheLogitsSayThroughCapturedGraphs) {
   EXPECT_EQ(lm->graphs(), graphs) << "passes of like size share a graph";
 }
 
+std::vector<float> held_logits(CudaLm& lm, const FeatureView& features, int32_t rows) {
+  std::vector<Row> list;
+  std::vector<SlotSpan> spans;
+  for (int32_t i = 0; i < rows; ++i) {
+    spans.push_back({0, i + 1});
+    const RowInput input = i % 3 == 2 ? RowInput(TokenId{i % lm.info().vocab}) : RowInput(Feature{(i * 7) % 10});
+    list.push_back({input, Position::text(i), i, static_cast<uint32_t>(i), 1, Want::kLogits});
+  }
+  PassOutput out;
+  const Status done = lm.forward({.rows = list, .spans = spans, .features = features}, out);
+  EXPECT_TRUE(done) << done.error().message;
+  std::vector<float> all;
+  for (size_t i = 0; done && i < list.size(); ++i) all.insert(all.end(), out.logits_V(i).begin(), out.logits_V(i).end());
+  return all;
+}
+
+// Through captured graphs too, which hold no address of theirs.
+TEST(CudaLm, ReadsFeaturesWhereTheyLie) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  const int32_t width = lm->info().hidden_size;
+  const auto memory = std::make_shared<FeatureMemory>(std::shared_ptr<Device>(device()));
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal(0, 1);
+  const auto block = [&](std::span<const float> numbers) {
+    Memory there = std::move(*memory->take(numbers.size_bytes()));
+    EXPECT_TRUE(memory->device().copy_in(there.data(), numbers.data(), numbers.size_bytes()));
+    EXPECT_TRUE(memory->device().wait());
+    return std::make_shared<CudaFeatures>(memory, std::move(there), static_cast<int32_t>(numbers.size()) / width, width,
+                                          content_hash(numbers));
+  };
+  for (int again = 0; again < 4; ++again) {
+    std::vector<float> numbers(static_cast<size_t>(10 * width));
+    for (float& x : numbers) x = normal(random);
+    const std::span<const float> all = numbers;
+    const auto row = [&](int32_t i) { return static_cast<size_t>(i * width); };
+    const Features split{{block(all.first(row(4))), block(all.subspan(row(4), row(3)))}, {all.begin() + 7 * width, all.end()}};
+    for (const int32_t rows : {8, 80}) {
+      const std::vector<float> here = held_logits(*lm, FeatureView(numbers), rows);
+      EXPECT_EQ(held_logits(*lm, split, rows), here) << rows;
+      EXPECT_EQ(held_logits(*lm, Features{{block(all)}, {}}, rows), here) << rows;
+    }
+  }
+  EXPECT_GE(lm->graphs(), 1);
+}
+
+TEST(CudaLm, RefusesFeaturesOfAnotherPlace) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  const int32_t width = lm->info().hidden_size;
+  const auto refused = [&](int32_t its) {
+    const std::vector<Row> rows{{Feature{0}, Position::text(0), 0, 0, 1, Want::kArgmax}};
+    const std::vector<SlotSpan> spans{{0, 1}};
+    PassOutput out;
+    const Features there{{std::make_shared<test::HeldFeatures>(std::vector<float>(static_cast<size_t>(its)), its)}, {}};
+    const Status done = lm->forward({.rows = rows, .spans = spans, .features = there}, out);
+    return done ? "" : done.error().message;
+  };
+  EXPECT_NE(refused(width).find("features of this device"), std::string::npos) << refused(width);
+  EXPECT_NE(refused(width + 1).find(std::to_string(width)), std::string::npos) << refused(width + 1);
+}
+
+// What an answer needs is there before its first pass, and prompts of any length leave it there.
+TEST(CudaLm, CapturesWhatAnswersNeed) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool), other = on_device("qwen3", pool);
+  ASSERT_TRUE(lm->capture_usual());
+  const int graphs = lm->graphs();
+  EXPECT_EQ(graphs, 8) << "of 8, 16, 32 and 64 rows, with and without logits that stay";
+  for (const int32_t prompt : {70, 200}) {
+    EXPECT_EQ(picks(*lm, 0, prompt, Want::kArgmax), picks(*other, 0, prompt, Want::kArgmax)) << prompt;
+    for (const int32_t rows : {5, 20, 64})
+      for (const Want want : {Want::kArgmax, Want::kLikely})
+        EXPECT_EQ(picks(*lm, prompt - 5, rows, want), picks(*other, prompt - 5, rows, want)) << prompt << " " << rows;
+  }
+  EXPECT_EQ(lm->graphs(), graphs);
+}
+
 TEST(CudaLm, TakesTheSameGraphHoweverManyKeysThereAre) {
   ThreadPool pool(1);
   const auto lm = on_device("qwen3", pool);
-  picks(*lm, 0, 620, Want::kNothing);  // no pass is larger: what grows drops graphs
+  picks(*lm, 0, 620, Want::kNothing);
   int graphs = 0;
   for (const int32_t rows : {3, 12, 20}) {
     for (const int32_t keys : {40, 300, 560})

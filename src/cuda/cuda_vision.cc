@@ -125,13 +125,90 @@ Status CudaVision::make_room(int rows, size_t partials) {
   return grow(d, b_.shares, share_numbers(rows) * sizeof(float));
 }
 
+/// Cameras have few sizes, so they go over once.
+Result<const CudaVision::AxisTaps*> CudaVision::taps_there(const BicubicTaps& taps, int32_t from, int32_t to) {
+  static_assert(BicubicTaps::kFractionBits == kTapFractionBits && sizeof(BicubicTaps::Range) == sizeof(TapRange));
+  constexpr size_t kMost = 16;
+  const auto same = [&](const AxisTaps& t) { return t.from == from && t.to == to; };
+  if (const auto found = std::ranges::find_if(taps_, same); found != taps_.end()) return &*found;
+  if (taps_.size() == kMost) {
+    SLIP_TRY_(device_->wait());  // what runs still reads them
+    taps_.clear();
+  }
+  AxisTaps t{from, to, {}, {}};
+  SLIP_TRY_(send_list(*device_, t.ranges, taps.ranges));
+  SLIP_TRY_(send_list(*device_, t.weights, taps.weights));
+  return &taps_.emplace_back(std::move(t));
+}
+
+/// One axis of a picture, from `rgb` and its sides to the resized picture's; nothing for an axis that keeps its size.
+Status CudaVision::resize_along(const DevicePicture& p, bool down, const uint8_t** rgb, int* width, int* height) {
+  const BicubicTaps* taps = down ? p.down : p.across;
+  if (taps == nullptr) return {};
+  SLIP_TRY(const AxisTaps* const there, taps_there(*taps, down ? p.height : p.width, down ? p.to_height : p.to_width));
+  const ResizeArgs args{*rgb,
+                        *width,
+                        as<uint8_t>(down ? b_.resized : b_.across),
+                        down ? *width : p.to_width,
+                        down ? p.to_height : *height,
+                        as<TapRange>(there->ranges),
+                        as<int32_t>(there->weights),
+                        taps->stride,
+                        down};
+  resize(args, device_->stream());
+  *rgb = args.out;
+  *width = args.width;
+  *height = args.height;
+  return {};
+}
+
+Status CudaVision::make_patches(const DevicePicture& p, float* pixels_PN) {
+  Device& d = *device_;
+  SLIP_TRY_(d.copy_in(b_.picture.data(), p.rgb.data(), p.rgb.size()));
+  if (!table_ || *table_ != *p.table) {
+    SLIP_TRY_(send_list(d, b_.table, *p.table));
+    table_ = *p.table;
+  }
+  const uint8_t* rgb = as<uint8_t>(b_.picture);
+  int width = p.width, height = p.height;
+  SLIP_TRY_(resize_along(p, p.down_first, &rgb, &width, &height));
+  SLIP_TRY_(resize_along(p, !p.down_first, &rgb, &width, &height));
+  cut({rgb, width, height, p.patch, p.merge, p.frames, as<float>(b_.table), pixels_PN}, d.stream());
+  return {};
+}
+
+/// Of all images, one behind the other. A picture's buffers serve the next one too: the stream does one after the other.
+Status CudaVision::send_pixels(std::span<const DeviceImage> images) {
+  size_t patches = 0, picture = 0, most = 0;
+  for (const DeviceImage& image : images) {
+    patches += static_cast<size_t>(image.patches);
+    if (!image.picture) continue;
+    picture = std::max(picture, image.picture->rgb.size());
+    most = std::max(most, size_t{3} * static_cast<size_t>(std::max(image.picture->width, image.picture->to_width)) *
+                              static_cast<size_t>(std::max(image.picture->height, image.picture->to_height)));
+  }
+  SLIP_TRY_(grow(*device_, b_.pixels_PN, patches * static_cast<size_t>(patch_numbers_) * sizeof(float)));
+  SLIP_TRY_(grow(*device_, b_.picture, picture));
+  for (Memory* m : {&b_.across, &b_.resized}) SLIP_TRY_(grow(*device_, *m, most));
+  float* to = as<float>(b_.pixels_PN);
+  for (const DeviceImage& image : images) {
+    if (image.picture) {
+      SLIP_TRY_(make_patches(*image.picture, to));
+    } else {
+      SLIP_TRY_(device_->copy_in(to, image.pixels_PN.data(), image.pixels_PN.size_bytes()));
+    }
+    to += static_cast<size_t>(image.patches) * static_cast<size_t>(patch_numbers_);
+  }
+  return {};
+}
+
 Status CudaVision::send(const DeviceVisionPass& pass, int32_t cells) {
   Device& d = *device_;
   counts_ = {static_cast<int32_t>(pass.source_P.size()), cells, 0, 0};
   slots_.resize(pass.source_P.size());
   std::iota(slots_.begin(), slots_.end(), 0);
   SLIP_TRY_(d.copy_in(b_.counts.data(), &counts_, sizeof counts_));
-  SLIP_TRY_(send_list(d, b_.pixels_PN, pass.pixels_PN));
+  SLIP_TRY_(send_pixels(pass.images));
   SLIP_TRY_(send_list(d, b_.source_P, pass.source_P));
   SLIP_TRY_(send_list(d, b_.slots_P, slots_));
   SLIP_TRY_(send_list(d, b_.cos_PK2, pass.cos_PK2));
@@ -241,12 +318,28 @@ void CudaVision::launch_merger(int rows, int cells) {
   product(second, cells, stream);
 }
 
-Result<std::span<float>> CudaVision::pixel_room(size_t numbers) {
+Result<DeviceVision::Room> CudaVision::room(size_t numbers, size_t bytes) {
   SLIP_TRY_(grow_host(*device_, pixels_host_, numbers * sizeof(float)));
-  return std::span<float>(pixels_host_.data<float>(), numbers);
+  SLIP_TRY_(grow_host(*device_, pictures_host_, bytes));
+  return Room{{pixels_host_.data<float>(), numbers}, {pictures_host_.data<uint8_t>(), bytes}};
 }
 
-Status CudaVision::run(const DeviceVisionPass& pass) {
+Result<std::vector<FeatureBlock>> CudaVision::put_features(std::span<const DeviceImage> images) {
+  std::vector<FeatureBlock> out;
+  int32_t first = 0;
+  for (const DeviceImage& image : images) {
+    const int32_t cells = image.patches / cell_patches_;
+    SLIP_TRY(Memory memory, feature_memory_->take(static_cast<size_t>(cells) * static_cast<size_t>(out_width_) * sizeof(float)));
+    auto made = std::make_shared<CudaFeatures>(feature_memory_, std::move(memory), cells, out_width_, image.content);
+    put_cells({as<float>(b_.features_CE), as<int32_t>(b_.source_P), first, cell_patches_, out_width_, made->data()}, cells,
+              device_->stream());
+    out.push_back(std::move(made));
+    first += cells;
+  }
+  return out;
+}
+
+Result<std::vector<FeatureBlock>> CudaVision::run(const DeviceVisionPass& pass) {
   const auto rows = static_cast<int>(pass.source_P.size()), cells = rows / cell_patches_;
   SLIP_TRY_(plan(pass.windows_P, pass.windows, windows_));
   SLIP_TRY_(plan(pass.frames_P, pass.frames, frames_));
@@ -262,18 +355,14 @@ Status CudaVision::run(const DeviceVisionPass& pass) {
   product(embedding, rows, device_->stream());
   for (const Block& block : blocks_) launch_block(block, block.sees_frames ? frames_ : windows_, rows);
   launch_merger(rows, cells);
-  const size_t bytes = static_cast<size_t>(cells) * static_cast<size_t>(out_width_) * sizeof(float);
-  SLIP_TRY_(grow_host(*device_, features_host_, bytes));
-  return device_->copy_out(features_host_.data(), b_.features_CE.data(), bytes);
+  return put_features(pass.images);
 }
 
-Result<std::span<const float>> CudaVision::encode(const DeviceVisionPass& pass) {
-  const Status ran = run(pass);
+Result<std::vector<FeatureBlock>> CudaVision::encode(const DeviceVisionPass& pass) {
+  auto made = run(pass);
   const Status ended = device_->wait();  // after a failure too: what is on its way reads the host's memory
-  SLIP_TRY_(ran);
-  SLIP_TRY_(ended);
-  return std::span<const float>(features_host_.data<float>(),
-                                pass.source_P.size() / static_cast<size_t>(cell_patches_) * static_cast<size_t>(out_width_));
+  if (made) SLIP_TRY_(ended);
+  return made;
 }
 
 }  // namespace slip::cuda

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <random>
 
+#include "cuda/features.h"
 #include "models/config/config.h"
 #include "models/loader.h"
 #include "models/vision/qwen_vision.h"
@@ -123,6 +124,89 @@ TEST_F(Vision, ReadsALargePictureLikeTheProcessor) {
   const std::vector<PatchGrid> both = {images_[0], large};
   const std::vector<float> company = encode(both);
   EXPECT_EQ(std::vector<float>(company.end() - static_cast<ptrdiff_t>(here.size()), company.end()), here);
+}
+
+// Of a picture that is resized here, and of the same resized there: the same bits. Shrunk, enlarged, along one axis, tall ones first down.
+TEST_F(Vision, PicturesAreResizedAndCutThere) {
+  move_to_device();
+  PreprocessorConfig config;
+  const QwenVision& tower = *tower_;
+  config.patch_size = tower.config().patch;
+  config.merge_size = tower.config().merge;
+  config.temporal_patch_size = tower.config().temporal_patch;
+  const int factor = config.factor();
+  config.min_pixels = int64_t{4} * factor * factor;
+  config.max_pixels = int64_t{40} * factor * factor;
+  std::vector<PatchGrid> here, there;
+  for (const auto& [width, height] :
+       {std::pair{200, 90}, {5, 6}, {factor * 6, 50}, {33, factor * 4}, {factor * 3, factor * 3}, {2, 390}, {200, 90}}) {
+    auto picture = std::make_shared<Image>();
+    picture->width = width;
+    picture->height = height;
+    std::mt19937 random(static_cast<uint32_t>(width * height));
+    for (int i = 0; i < 3 * width * height; ++i) picture->rgb.push_back(static_cast<uint8_t>(random() % 256));
+    auto values = qwen_patches(*picture, config);
+    ASSERT_TRUE(values) << values.error().message;
+    here.push_back(std::move(*values));
+    auto source = patches_to_make(picture, config);
+    ASSERT_TRUE(source);
+    EXPECT_TRUE(source->values.empty());
+    EXPECT_EQ(source->h, here.back().h);
+    there.push_back(std::move(*source));
+  }
+  EXPECT_EQ(there[0].content, there[6].content);
+  EXPECT_NE(there[0].content, there[1].content);
+  const std::vector<float> expected = encode(here);
+  EXPECT_EQ(encode(there), expected);
+  std::vector<PatchGrid> mixed = {there[0], here[1], there[2], here[3], there[4], there[5], here[6]};
+  EXPECT_EQ(encode(mixed), expected);
+  std::vector<float> alone;
+  for (const PatchGrid& g : there) {
+    const std::vector<float> one = encode({&g, 1});
+    alone.insert(alone.end(), one.begin(), one.end());
+  }
+  EXPECT_EQ(alone, expected);
+}
+
+// A block per image; memory goes back when nobody holds it, and what somebody holds stays as it is.
+TEST_F(Vision, FeaturesStayThere) {
+  move_to_device();
+  const std::vector<float> expected = encode(images_);
+  Features first, second;
+  ASSERT_TRUE(tower_->features(images_, first));
+  ASSERT_TRUE(first.numbers_ND.empty());
+  ASSERT_EQ(first.resident.size(), images_.size());
+  for (size_t i = 0; i < images_.size(); ++i) EXPECT_EQ(first.resident[i]->rows(), images_[i].merged());
+  std::vector<PatchGrid> other = images_;
+  for (PatchGrid& g : other)
+    for (float& v : g.values) v = -v;
+  ASSERT_TRUE(tower_->features(other, second));
+  std::vector<float> numbers;
+  ASSERT_TRUE(first.read(numbers));
+  EXPECT_EQ(numbers, expected);
+  for (size_t i = 0; i < images_.size(); ++i) EXPECT_NE(first.resident[i]->content(), second.resident[i]->content());
+  Features again;
+  ASSERT_TRUE(tower_->features(images_, again));
+  EXPECT_EQ(again.resident[0]->content(), first.resident[0]->content());
+  const auto* held = dynamic_cast<const CudaFeatures*>(first.resident[0].get());
+  ASSERT_NE(held, nullptr);
+  const float* memory = held->data();
+  first = {};
+  Features reused;
+  ASSERT_TRUE(tower_->features({images_.data(), 1}, reused));
+  EXPECT_EQ(dynamic_cast<const CudaFeatures&>(*reused.resident[0]).data(), memory);
+  tower_.reset();
+  ASSERT_TRUE(second.read(numbers)) << "features outlive the tower";
+}
+
+TEST_F(Vision, TheProcessorRefusesPicturesWhosePatchesNobodyMade) {
+  PatchGrid g = images_[0];
+  g.values.clear();
+  g.source = std::make_shared<const PatchSource>(PatchSource{std::make_shared<const Image>(), {}});
+  std::vector<float> out;
+  const Status refused = tower_->encode({&g, 1}, out);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("pixel values"), std::string::npos) << refused.error().message;
 }
 
 TEST_F(Vision, AnImageHasTheSameFeaturesAloneAndInCompany) {

@@ -106,13 +106,14 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
   const int t = block_x();
   if (t >= a.counts->rows) return;
   const int width = a.embedding.k, input = a.inputs_T[t];
+  const float* feature_D = a.features_TxD[t];
   float* x_D = a.x_TD + static_cast<size_t>(t) * static_cast<size_t>(width);
   for (int d = thread() * kPiece; d < width; d += kThreads * kPiece) {
     float v[kPiece];
-    if (input >= 0)
-      load_piece(v, a.embedding, input, d);
+    if (feature_D)
+      load_piece(v, feature_D, d, width);
     else
-      load_piece(v, a.features_ND + static_cast<size_t>(-1 - input) * static_cast<size_t>(width), d, width);
+      load_piece(v, a.embedding, input, d);
     for (int i = 0; i < kPiece && d + i < width; ++i) x_D[d + i] = v[i];
   }
 }

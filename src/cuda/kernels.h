@@ -57,9 +57,9 @@ struct RowTiles {
 
 struct EmbedArgs {
   const PassCounts* counts;
-  const int32_t* inputs_T;  // a token, or -1 - index of a feature row
+  const int32_t* inputs_T;           // tokens
+  const float* const* features_TxD;  // of each row: a feature row's numbers in place of the token's, or null
   Tiles embedding;
-  const float* features_ND;
   float* x_TD;
 };
 
@@ -227,6 +227,39 @@ struct DrawArgs {
   int32_t* out;  // -1: no such logit is finite
 };
 
+constexpr int kTapFractionBits = 22;  // BicubicTaps (image/bicubic.h), as are these
+struct TapRange {
+  int32_t first, count;
+};
+
+/// A picture along one axis; `in` and `out` have 3 bytes a pixel and no gaps.
+struct ResizeArgs {
+  const uint8_t* in;
+  int32_t in_width;
+  uint8_t* out;
+  int32_t width, height;  // of `out`
+  const TapRange* ranges;
+  const int32_t* weights;
+  int32_t stride;  // weights of an output
+  bool down;
+};
+
+/// A resized picture in patches, merge x merge of them side by side: columns (channel, frame, y, x), the picture in every frame.
+struct CutArgs {
+  const uint8_t* rgb;
+  int32_t width, height, patch, merge, frames;
+  const float* table;  // 256 of each channel: what a byte becomes
+  float* pixels_PN;    // of the picture's first patch
+};
+
+/// out_CE = an image's rows of features_CE, from first_cell on, each where its first patch's cell stands in the image.
+struct PutCellsArgs {
+  const float* features_CE;
+  const int32_t* source_P;
+  int32_t first_cell, cell_patches, width;
+  float* out_CE;
+};
+
 using StreamHandle = void*;  // cudaStream_t
 
 // `rows`, `items`: how many the grid has room for; the device's counts say how many there are.
@@ -244,5 +277,8 @@ void copy(const CopyArgs& args, int rows, StreamHandle stream);
 void pick(const PickArgs& args, int rows, StreamHandle stream);
 void likely(const LikelyArgs& args, int rows, StreamHandle stream);
 void draw(const DrawArgs& args, StreamHandle stream);
+void resize(const ResizeArgs& args, StreamHandle stream);
+void cut(const CutArgs& args, StreamHandle stream);
+void put_cells(const PutCellsArgs& args, int cells, StreamHandle stream);
 
 }  // namespace slip::cuda

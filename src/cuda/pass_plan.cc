@@ -170,6 +170,7 @@ PassLayout::PassLayout(const Room& room, int32_t half) {
   const auto rows = static_cast<size_t>(room.rows), tables = rows * static_cast<size_t>(half) * sizeof(float);
   counts = take(sizeof(PassCounts));
   inputs = take(rows * sizeof(int32_t));
+  features = take(rows * sizeof(const float*));
   slots_of_rows = take(rows * sizeof(int32_t));
   cosines = take(tables);
   sines = take(tables);

@@ -66,7 +66,8 @@ class AttentionPlanner {
 struct PassLayout {
   PassLayout(const Room& room, int32_t half);
   size_t used(const AttentionPlan& plan) const { return slots + plan.slots.size() * sizeof(int32_t); }
-  size_t counts, inputs, slots_of_rows, cosines, sines, q_scales, wanted, allowed, first_partial, items, item_rows, slots, bytes;
+  size_t counts, inputs, features, slots_of_rows, cosines, sines, q_scales, wanted, allowed, first_partial, items, item_rows, slots,
+      bytes;
 };
 
 }  // namespace slip::cuda

@@ -48,8 +48,11 @@ class Device {
   static Result<std::unique_ptr<Device>> open(int index);
   virtual ~Device() = default;
   virtual const std::string& name() const = 0;
+  virtual int index() const = 0;
   virtual void* stream() = 0;
   virtual int64_t free_bytes() = 0;
+  /// Does the first launch of a kernel take much longer than others?
+  virtual bool loads_late() const = 0;
   virtual ProbeSize probe_size() const = 0;
 
   /// Zeroed; `what` is for the message.

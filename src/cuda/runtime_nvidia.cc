@@ -27,6 +27,8 @@ class Nvidia final : public Device {
   Nvidia(int index, std::string name, cudaStream_t stream) : index_(index), name_(std::move(name)), stream_(stream) {}
   ~Nvidia() override { cudaStreamDestroy(stream_); }
   const std::string& name() const override { return name_; }
+  int index() const override { return index_; }
+  bool loads_late() const override { return true; }
   void* stream() override { return stream_; }
   int64_t free_bytes() override {
     choose();

@@ -14,6 +14,7 @@
 #include "decode/testing/decode_testing.h"
 #include "decode/testing/keeping_lm_testing.h"
 #include "form/schema/values.h"
+#include "lm/features_testing.h"
 
 namespace slip {
 namespace {
@@ -143,14 +144,16 @@ TEST(Decoder, RunsAPromptThatItsArenaDoesNotHold) {
     return fresh->statistics.rows - d->statistics.rows;
   };
   const auto text = [](int32_t i) { return Position::text(i); };
-  const Prompt one{
-      {TokenId{3}, TokenId{4}, Feature{0}, Feature{1}, TokenId{6}}, {text(0), text(1), text(2), text(3), text(4)}, {0, 1, 2, 3}, 5};
+  const Prompt one{{TokenId{3}, TokenId{4}, Feature{0}, Feature{1}, TokenId{6}},
+                   {text(0), text(1), text(2), text(3), text(4)},
+                   {{}, {0, 1, 2, 3}},
+                   5};
   Prompt token = one, position = one, feature = one, other_place = one, longer = one, shorter = one;
   token.inputs[0] = TokenId{5};
   position.positions[1] = text(2);
-  feature.features_ND[3] = 4;
+  feature.features.numbers_ND[3] = 4;
   other_place.inputs[2] = Feature{2};  // the same numbers in another line
-  other_place.features_ND.insert(other_place.features_ND.end(), {0, 1});
+  other_place.features.numbers_ND.insert(other_place.features.numbers_ND.end(), {0, 1});
   longer.inputs.push_back(TokenId{4});
   longer.positions.push_back(text(5));
   shorter.inputs.resize(3);
@@ -164,6 +167,20 @@ TEST(Decoder, RunsAPromptThatItsArenaDoesNotHold) {
     EXPECT_EQ(rows(one, true), common) << "the rest is overwritten by another prompt or by an answer";
     EXPECT_EQ(rows(one, true), 5);
   }
+  // Rows that lie elsewhere are known by their block's content and their place in it.
+  Prompt held = one, held_other = one, one_held = one;
+  test::hold_first(held.features, 2, 2);
+  held_other.features.numbers_ND[3] = 4;
+  test::hold_first(held_other.features, 2, 2);
+  test::hold_first(one_held.features, 1, 2);
+  const Prompt held_again = held;
+  EXPECT_EQ(rows(held, true), 2) << "the same numbers in another place are looked at as others";
+  EXPECT_EQ(rows(held_again, true), 5);
+  EXPECT_EQ(rows(held_other, true), 2) << "another block";
+  EXPECT_EQ(rows(held, true), 2);
+  EXPECT_EQ(rows(one_held, true), 2);
+  EXPECT_EQ(rows(one_held, true), 5) << "a block, and numbers behind it";
+  EXPECT_EQ(rows(one, true), 2);
   EXPECT_EQ(rows(one, false), 0) << "not asked for";
   EXPECT_EQ(rows(one, true), 5);
   DecodeOptions late = t.options;

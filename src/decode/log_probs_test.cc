@@ -103,7 +103,7 @@ TEST(LogProbs, OfFreeTextAreThoseOfOnePassOverAllOfIt) {
     for (size_t i = 0; i < t.prompt.inputs.size(); ++i) add(t.prompt.inputs[i], t.prompt.positions[i]);
     for (size_t i = 0; i < d.tokens.size(); ++i) add(d.tokens[i], Position::text(t.prompt.next_position + static_cast<int32_t>(i)));
     PassOutput out;
-    ASSERT_TRUE(lm.forward({rows, spans, t.prompt.features_ND}, out));
+    ASSERT_TRUE(lm.forward({rows, spans, t.prompt.features}, out));
     for (size_t i = 0; i < d.tokens.size(); ++i) {
       const auto logits = out.logits_V(t.prompt.inputs.size() - 1 + i);
       double sum = 0;

@@ -115,7 +115,7 @@ TEST_F(HeadPlans, ReadWhatOneCausalPassOverPromptAndAnswerLeaves) {
     spans.push_back({0, i + 1});
   }
   PassOutput out;
-  ASSERT_TRUE(fresh->model().lm().forward({.rows = rows, .spans = spans, .features_ND = prompt->features_ND}, out));
+  ASSERT_TRUE(fresh->model().lm().forward({.rows = rows, .spans = spans, .features = prompt->features}, out));
   std::vector<float> action;
   for (size_t k = 0; k <= a.early_plans.size(); ++k) {
     const int32_t end = k == 0 ? 0 : form.sections()[k - 1].end;  // this form's fields are padded: positions are tokens

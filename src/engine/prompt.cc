@@ -62,8 +62,10 @@ Status Answering::preprocess(std::span<const Image> images, std::vector<PatchGri
       return;
     }
     try {
-      made[at] = model_.preprocess(images[at]);
-      if (*made[at] && model_.kept_features().enabled()) (**made[at]).content = content_hash((**made[at]).values);
+      made[at] =
+          model_.preprocess(std::shared_ptr<const Image>(std::shared_ptr<void>(), &images[at]));  // the request outlives its grids
+      if (PatchGrid* g = *made[at] ? &**made[at] : nullptr; g && g->content.empty() && model_.kept_features().enabled())
+        g->content = content_hash(std::span<const float>(g->values));
     } catch (const std::bad_alloc&) {
       made[at] = resource_error("image {}: expected memory for its patches, got none", i);
     }
@@ -95,12 +97,12 @@ Result<Prompt> Answering::encode() {
   if (request_.ego && engine_.task().body == Body::kArm)
     return unsupported("{}: expected a model of a car, got one of an arm: slipstream reach moves it, and --prompt tells it a state",
                        model_.folder().string());
-  std::vector<PatchGrid> grids;
+  std::vector<PatchGrid> made;
+  std::span<const PatchGrid> grids = request_.grids;
   const bool blind = request_.ego && !engine_.task().cameras;  // records bring pictures that this model was not trained to see
-  if (!blind && !request_.grids.empty()) {
-    grids = request_.grids;
-  } else {
-    SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request_.images, grids));
+  if (blind || grids.empty()) {
+    SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request_.images, made));
+    grids = made;
   }
   SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request_.videos));
   SLIP_TRY_(wanted(static_cast<int64_t>(grids.size() + videos.size()), "images"));

@@ -71,18 +71,16 @@ Status read_pixels(const json::object& o, std::string_view where, PreprocessorCo
   return {};
 }
 
-using Table = std::array<std::array<float, 256>, 3>;
+}  // namespace
 
-Table normalising_table(const PreprocessorConfig& c) {
-  Table t;
+ChannelTable normalising_table(const PreprocessorConfig& c) {
+  ChannelTable t;
   for (size_t channel = 0; channel < 3; ++channel) {
     const float mean = static_cast<float>(c.image_mean[channel]), std = static_cast<float>(c.image_std[channel]);
     for (size_t x = 0; x < 256; ++x) t[channel][x] = (static_cast<float>(static_cast<double>(x) * c.rescale_factor) - mean) / std;
   }
   return t;
 }
-
-}  // namespace
 
 Result<PreprocessorConfig> preprocessor_config(const json::object& o, std::string_view where) {
   PreprocessorConfig c;
@@ -127,11 +125,36 @@ Result<Size> smart_resize(int height, int width, int factor, int64_t min_pixels,
   return Size{static_cast<int>(hb), static_cast<int>(wb)};
 }
 
+namespace {
+
+PatchGrid grid_of(const Size& size, const PreprocessorConfig& c) {
+  PatchGrid g;
+  g.t = 1;
+  g.h = size.height / c.patch_size;
+  g.w = size.width / c.patch_size;
+  g.patch_dim = c.patch_dim();
+  g.merge_size = c.merge_size;
+  return g;
+}
+
+}  // namespace
+
+Result<PatchGrid> patches_to_make(std::shared_ptr<const Image> image, const PreprocessorConfig& config) {
+  SLIP_CHECK(image->rgb.size() == size_t{3} * image->width * image->height, "an image holds 3 bytes a pixel");
+  SLIP_TRY(const Size size, smart_resize(image->height, image->width, config.factor(), config.min_pixels, config.max_pixels));
+  PatchGrid g = grid_of(size, config);
+  const ContentHash pixels = content_hash(std::as_bytes(std::span(image->rgb)));
+  const uint64_t sides = uint64_t{static_cast<uint32_t>(image->width)} << 32 | static_cast<uint32_t>(image->height);
+  g.content = {mix_hash(pixels.low, sides), mix_hash(pixels.high, ~sides) | 1};
+  g.source = std::make_shared<const PatchSource>(PatchSource{std::move(image), config});
+  return g;
+}
+
 PatchGrid patches_of(const Image& resized, const PreprocessorConfig& c) {
   SLIP_CHECK(resized.height % c.factor() == 0 && resized.width % c.factor() == 0, "smart_resize gives multiples of the factor");
-  const Table table = normalising_table(c);
+  const ChannelTable table = normalising_table(c);
   const int patch = c.patch_size, merge = c.merge_size, frames = c.temporal_patch_size;
-  PatchGrid g{1, resized.height / patch, resized.width / patch, c.patch_dim(), merge, {}};
+  PatchGrid g = grid_of({resized.height, resized.width}, c);
   g.values.resize(static_cast<size_t>(g.patches()) * static_cast<size_t>(g.patch_dim));
   const size_t row_bytes = size_t{3} * resized.width, frame_size = static_cast<size_t>(patch) * patch;
   float* to = g.values.data();

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,18 @@ struct Size {
 /// same shape; no side below `factor`. kBadInput for an aspect ratio above 200.
 Result<Size> smart_resize(int height, int width, int factor, int64_t min_pixels, int64_t max_pixels);
 
+/// A picture whose patches are still to be made: a tower on a device resizes and cuts it there.
+struct PatchSource {
+  std::shared_ptr<const Image> image;
+  PreprocessorConfig config;
+};
+
 /// values[p * patch_dim + n]: P = t h w patches in merge-block order (block row, block column, row and column in the block);
 /// columns (channel, frame, y, x), the still image standing in every frame. h and w count patches, merged features are fewer.
 struct PatchGrid {
   int t = 0, h = 0, w = 0, patch_dim = 0, merge_size = 1;
   std::vector<float> values;
+  std::shared_ptr<const PatchSource> source;  // in place of the values, where a device makes them
   /// > 0 for a plain ViT (openvla_preprocess.h): `values` are planes [channel][y][x] of this size, not patches.
   int plane_height = 0, plane_width = 0;
   ContentHash content = {};  // of the values, where somebody has taken it: features are found again by it
@@ -56,6 +64,11 @@ struct PatchGrid {
 
 /// smart_resize, Pillow's bicubic, (float)(x * rescale_factor), (x - mean) / std in float.
 Result<PatchGrid> qwen_patches(const Image& image, const PreprocessorConfig& config);
+/// The same grid without its values, which a device makes of the picture; with the content's hash. A tower that runs here refuses it.
+Result<PatchGrid> patches_to_make(std::shared_ptr<const Image> image, const PreprocessorConfig& config);
+/// What each byte of each channel becomes.
+using ChannelTable = std::array<std::array<float, 256>, 3>;
+ChannelTable normalising_table(const PreprocessorConfig& config);
 /// The part after the resize; both sides must be multiples of config.factor() (an invariant, not an input error).
 PatchGrid patches_of(const Image& resized, const PreprocessorConfig& config);
 

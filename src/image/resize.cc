@@ -16,12 +16,13 @@
 #endif
 
 #include "base/check.h"
+#include "image/bicubic.h"
 #include "image/image.h"
 
 namespace slip {
 namespace {
 
-constexpr int kFractionBits = 22;  // 32 - 8 bits of a pixel - 2 bits for the overshoot
+constexpr int kFractionBits = BicubicTaps::kFractionBits;
 constexpr int32_t kHalf = 1 << (kFractionBits - 1);
 
 double cubic(double x) {
@@ -32,21 +33,14 @@ double cubic(double x) {
   return 0;
 }
 
-/// For each output: the first input it reads, how many, and their weights.
-struct Taps {
-  struct Range {
-    int first = 0, count = 0;
-  };
-  std::vector<Range> ranges;
-  std::vector<int32_t> weights;
-  int stride = 0;
-  const int32_t* of(int x) const { return &weights[static_cast<size_t>(x) * static_cast<size_t>(stride)]; }
-};
+using Taps = BicubicTaps;
 
-Taps make_taps(int in, int out) {
+}  // namespace
+
+BicubicTaps bicubic_taps(int in, int out) {
   const double scale = static_cast<double>(in) / out, widened = std::max(scale, 1.0), support = 2.0 * widened;
   const double inverse = 1.0 / widened;
-  Taps t;
+  BicubicTaps t;
   t.stride = static_cast<int>(std::ceil(support)) * 2 + 1;
   t.ranges.resize(static_cast<size_t>(out));
   t.weights.assign(static_cast<size_t>(out) * static_cast<size_t>(t.stride), 0);
@@ -66,6 +60,10 @@ Taps make_taps(int in, int out) {
   }
   return t;
 }
+
+bool shrinks_down_first(int width, int height, int to_height) { return height > int64_t{100} * width && to_height < height; }
+
+namespace {
 
 inline uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255)); }
 
@@ -120,7 +118,7 @@ void pair_pixels(const uint8_t* row, int width, std::vector<uint8_t>& padded, st
 }
 
 Image resize_across(const Image& in, int width) {
-  const Taps taps = make_taps(in.width, width);
+  const Taps taps = bicubic_taps(in.width, width);
   Image out{width, in.height, std::vector<uint8_t>(size_t{3} * width * in.height)};
   std::vector<uint8_t> padded(size_t{3} * in.width + 8);
   const PairTaps pair_taps(taps);
@@ -189,7 +187,7 @@ void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, RowTaps& r
 #else
 
 Image resize_across(const Image& in, int width) {
-  const Taps taps = make_taps(in.width, width);
+  const Taps taps = bicubic_taps(in.width, width);
   Image out{width, in.height, std::vector<uint8_t>(size_t{3} * width * in.height)};
   for (int y = 0; y < in.height; ++y) {
     const uint8_t* row = in.rgb.data() + size_t{3} * in.width * y;
@@ -233,7 +231,7 @@ void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, RowTaps& r
 #endif
 
 Image resize_down(const Image& in, int height) {
-  const Taps taps = make_taps(in.height, height);
+  const Taps taps = bicubic_taps(in.height, height);
   RowTaps row_taps(taps);
   const size_t n = size_t{3} * in.width;
   Image out{in.width, height, std::vector<uint8_t>(n * height)};
@@ -254,8 +252,8 @@ Image resize_bicubic(const Image& in, int width, int height) {
   SLIP_CHECK(in.rgb.size() == size_t{3} * in.width * in.height, "an image holds 3 bytes a pixel");
   if (width == in.width) return height == in.height ? in : resize_down(in, height);
   if (height == in.height) return resize_across(in, width);
-  const bool down_first = in.height > int64_t{100} * in.width && height < in.height;
-  return down_first ? resize_across(resize_down(in, height), width) : resize_down(resize_across(in, width), height);
+  return shrinks_down_first(in.width, in.height, height) ? resize_across(resize_down(in, height), width)
+                                                         : resize_down(resize_across(in, width), height);
 }
 
 }  // namespace slip

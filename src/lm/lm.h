@@ -17,10 +17,11 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "lm/features.h"
 
 namespace slip {
 
-/// Row `index` of Pass::features_ND in place of a token's embedding (an image patch, for example).
+/// Row `index` of Pass::features in place of a token's embedding (an image patch, for example).
 struct Feature {
   int32_t index = 0;
   bool operator==(const Feature&) const = default;
@@ -54,7 +55,7 @@ struct PassWatch {
 struct Pass {
   std::span<const Row> rows;
   std::span<const SlotSpan> spans;
-  std::span<const float> features_ND = {};
+  FeatureView features = {};
   bool draft_adapter =
       false;          // run with the drafter's low-rank adapter (LmInfo::has_draft_adapter); keys of such passes are drafts'
   bool taps = false;  // PassOutput::taps_NE is wanted, for every row
@@ -169,7 +170,7 @@ class Lm {
 struct Prompt {
   std::vector<RowInput> inputs;
   std::vector<Position> positions;
-  std::vector<float> features_ND;
+  Features features;
   int32_t next_position = 0;
 };
 

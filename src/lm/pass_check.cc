@@ -15,13 +15,15 @@ Status choose_taps(std::span<const int32_t> layers, int32_t count, LmInfo& info)
 }
 
 Status PassCheck::operator()(const Pass& pass, const LmInfo& info) {
-  const size_t width = static_cast<size_t>(info.hidden_size);
   if (pass.draft_adapter && !info.has_draft_adapter)
     return unsupported("{}: expected a model with a draft adapter for a pass that uses one, got one without", info.name);
   if (pass.taps && info.tap_layers.empty())
     return bad_input("{}: expected layers chosen by set_taps for a pass with taps, got none", info.name);
-  if (pass.features_ND.size() % width != 0)
-    return bad_input("features: expected a multiple of {} numbers, got {}", width, pass.features_ND.size());
+  const int32_t width = info.hidden_size;
+  if (pass.features.numbers_ND.size() % static_cast<size_t>(width) != 0)
+    return bad_input("features: expected a multiple of {} numbers, got {}", width, pass.features.numbers_ND.size());
+  for (const FeatureBlock& block : pass.features.resident)
+    if (block->width() != width) return bad_input("features: expected rows of {} numbers, got {}", width, block->width());
   for (const SlotSpan s : pass.spans)
     if (s.begin < 0 || s.begin > s.end || s.end > slots_)
       return bad_input("span of slots: expected 0 <= begin <= end <= {}, got [{}, {})", slots_, s.begin, s.end);
@@ -33,16 +35,16 @@ Status PassCheck::operator()(const Pass& pass, const LmInfo& info) {
     std::fill(written_S_.begin(), written_S_.end(), 0);
     pass_number_ = 1;
   }
-  for (size_t t = 0; t < pass.rows.size(); ++t) SLIP_TRY_(check_row(pass, t, pass.features_ND.size() / width));
+  const int64_t features = pass.features.rows(width);
+  for (size_t t = 0; t < pass.rows.size(); ++t) SLIP_TRY_(check_row(pass, t, features));
   return {};
 }
 
-Status PassCheck::check_row(const Pass& pass, size_t t, size_t features) {
+Status PassCheck::check_row(const Pass& pass, size_t t, int64_t features) {
   const Row& row = pass.rows[t];
   if (const auto* token = std::get_if<TokenId>(&row.input); token && (token->value < 0 || token->value >= tokens_))
     return bad_input("row {}: expected a token below {}, got {}", t, tokens_, token->value);
-  if (const auto* feature = std::get_if<Feature>(&row.input);
-      feature && (feature->index < 0 || static_cast<size_t>(feature->index) >= features))
+  if (const auto* feature = std::get_if<Feature>(&row.input); feature && (feature->index < 0 || feature->index >= features))
     return bad_input("row {}: expected a feature below {}, got {}", t, features, feature->index);
   if (row.slot < 0 || row.slot >= slots_)
     return resource_error("row {}: expected a slot of the key/value cache, 0 to {}, got {}", t, slots_ - 1, row.slot);

@@ -23,7 +23,7 @@ class PassCheck {
   uint64_t passes() const { return pass_number_; }
 
  private:
-  Status check_row(const Pass& pass, size_t t, size_t features);
+  Status check_row(const Pass& pass, size_t t, int64_t features);
   int32_t slots_;
   int64_t tokens_;
   std::vector<uint32_t> written_S_;  // number of the pass that last wrote a slot: finds slots named twice in a pass

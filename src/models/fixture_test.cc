@@ -83,7 +83,7 @@ RowFeatures features_of(Loaded& m, const fs::path& folder) {
   if (!m.vision) return out;
   const Checkpoint c = tensors(folder / "expected_images.safetensors");
   const std::vector<PatchGrid> images = stored_pixels(c, *m.config.vision);
-  const Status encoded = m.vision->encode(images, out.features_ND);
+  const Status encoded = m.vision->encode(images, out.features.numbers_ND);
   EXPECT_TRUE(encoded) << encoded.error().message;
   int32_t end = 0;
   for (const PatchGrid& g : images) out.ends.push_back(end += static_cast<int32_t>(g.merged()));
@@ -155,7 +155,7 @@ TEST_P(ModelFixture, SplittingThePassesThreadsAndSlotsKeepTheBits) {
     Loaded one = load(folder(), type, 1);
     Loaded two = load(folder(), type, 2);
     const RowFeatures features = features_of(one, folder());
-    EXPECT_EQ(features.features_ND, features_of(two, folder()).features_ND);
+    EXPECT_EQ(features.features.numbers_ND, features_of(two, folder()).features.numbers_ND);
     for (const std::string& name : cases_of(folder())) {
       const RowsFile rows = rows_of(folder() / ("rows_" + name + ".json"));
       const bool lora = with_adapter(name);

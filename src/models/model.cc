@@ -203,25 +203,65 @@ Result<const Tokenizer*> Model::need_tokenizer() const {
 Result<PatchGrid> Model::preprocess(const Image& image) const {
   if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
   if (!image_rules_) return bad_input("{}: expected preprocessor_config.json for images, got none", folder_.string());
+  if (vision_->makes_patches() && image_rules_->qwen()) return image_rules_->apply_later(std::make_shared<const Image>(image));
   return image_rules_->apply(image);
 }
 
+Result<PatchGrid> Model::preprocess(std::shared_ptr<const Image> image) const {
+  if (vision_ && image_rules_ && vision_->makes_patches() && image_rules_->qwen())
+    return image_rules_->apply_later(std::move(image));
+  return preprocess(*image);
+}
+
 Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
-  features_ND.clear();
+  Features features;
+  SLIP_TRY_(image_features(images, features, cancel));
+  if (!features.resident.empty()) return features.read(features_ND);
+  features_ND = std::move(features.numbers_ND);
+  return {};
+}
+
+namespace {
+
+/// Features of a call, image by image.
+std::vector<Features> of_each(std::span<const PatchGrid> images, Features all, size_t width) {
+  std::vector<Features> out(images.size());
+  for (size_t i = 0; i < all.resident.size(); ++i) out[i].resident.push_back(std::move(all.resident[i]));
+  auto from = all.numbers_ND.begin();
+  for (size_t i = 0; i < images.size() && !all.numbers_ND.empty(); ++i) {
+    const auto end = from + static_cast<ptrdiff_t>(static_cast<size_t>(images[i].merged()) * width);
+    out[i].numbers_ND.assign(from, end);
+    from = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+Status Model::image_features(std::span<const PatchGrid> images, Features& features, const CancelToken& cancel) {
   if (images.empty()) return {};
   const OperationScope encoding("tower");
   if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
-  if (!features_.enabled()) return vision_->encode(images, features_ND, cancel);
+  Features all;
+  if (!features_.enabled()) {
+    SLIP_TRY_(vision_->features(images, features.empty() ? features : all, cancel));
+    features.append(all);
+    return {};
+  }
   std::vector<const PatchGrid*> missing;
   for (const PatchGrid& g : images)
     if (!features_.get(g)) missing.push_back(&g);
-  std::vector<std::vector<float>> made;
-  for (const PatchGrid* g : missing) SLIP_TRY_(vision_->encode({g, 1}, made.emplace_back(), cancel));
+  std::vector<Features> made;
+  if (missing.size() == images.size()) {
+    SLIP_TRY_(vision_->features(images, all, cancel));
+    made = of_each(images, std::move(all), static_cast<size_t>(lm_->info().hidden_size));
+  } else {
+    for (const PatchGrid* g : missing) SLIP_TRY_(vision_->features({g, 1}, made.emplace_back(), cancel));
+  }
   size_t next = 0;
   for (const PatchGrid& g : images) {
     const bool fresh = next < missing.size() && missing[next] == &g;
-    const std::vector<float>& its = fresh ? made[next++] : *features_.get(g);
-    features_ND.insert(features_ND.end(), its.begin(), its.end());
+    features.append(fresh ? made[next++] : *features_.get(g));
   }
   for (size_t i = 0; i < missing.size(); ++i) features_.put(*missing[i], std::move(made[i]));
   return {};
@@ -261,8 +301,8 @@ Result<Prompt> Model::patch_prompt(std::span<const TokenId> tokens, std::span<co
   PatchRules rules{config_.image_token, {}};
   if (config_.history) rules.history = config_.history->token;
   SLIP_TRY(Prompt prompt, patch_prompt_rows(tokens, rows, !history.empty(), rules));
-  SLIP_TRY_(encode_images(images, prompt.features_ND, cancel));
-  if (!history.empty()) SLIP_TRY_(history_->encode(history, prompt.features_ND));
+  SLIP_TRY_(image_features(images, prompt.features, cancel));
+  if (!history.empty()) SLIP_TRY_(history_->encode(history, prompt.features.numbers_ND));
   return prompt;
 }
 
@@ -281,7 +321,7 @@ Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<co
   const VisionRules rules{*config_.image_token, config_.video_token.value_or(TokenId{-1}), config_.vision->merge,
                           static_cast<int32_t>(config_.vision->tokens_per_second)};
   SLIP_TRY(Prompt prompt, prompt_rows(tokens, grids, rules));
-  SLIP_TRY_(encode_images(images, prompt.features_ND, cancel));
+  SLIP_TRY_(image_features(images, prompt.features, cancel));
   return prompt;
 }
 
@@ -295,7 +335,7 @@ Result<RowFeatures> Model::row_features(const RowsFile& file) {
     out.ends.push_back(end += grid.merged());
     grids.push_back(std::move(grid));
   }
-  SLIP_TRY_(encode_images(grids, out.features_ND));
+  SLIP_TRY_(image_features(grids, out.features));
   return out;
 }
 

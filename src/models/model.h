@@ -69,7 +69,12 @@ class Model {
   const std::optional<PreprocessorConfig>& preprocessor() const { return preprocessor_; }
 
   /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
+  /// A tower that makes its patches itself, on a device, gets the picture as it is: of the reference that copy which it keeps.
   Result<PatchGrid> preprocess(const Image& image) const;
+  Result<PatchGrid> preprocess(std::shared_ptr<const Image> image) const;
+  /// Appends the images' feature rows, where the tower leaves them.
+  Status image_features(std::span<const PatchGrid> images, Features& features, const CancelToken& cancel = {});
+  /// The same as numbers.
   Status encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {});
   /// Features of images whose content is known stay for later requests, up to so many bytes; 0, as a folder is loaded: none do.
   void keep_features(size_t bytes) { features_ = FeatureCache(bytes); }

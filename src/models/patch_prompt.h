@@ -16,7 +16,7 @@ struct PatchRules {
   std::optional<TokenId> history;  // placeholder of the ego history's row
 };
 /// `image_rows[k]`: rows of image k; placeholders stand once per image. The history's feature comes behind those of all images;
-/// features_ND stays empty for the caller. kBadInput when placeholders do not fit what is given.
+/// features stay empty for the caller. kBadInput when placeholders do not fit what is given.
 Result<Prompt> patch_prompt_rows(std::span<const TokenId> tokens, std::span<const int32_t> image_rows, bool history,
                                  const PatchRules& rules);
 

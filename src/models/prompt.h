@@ -13,7 +13,7 @@
 namespace slip {
 
 /// `tokens` holds each placeholder once, or already repeated once per cell (images and videos alike). Rows of images take features
-/// 0, 1, ... in order, those of videos the ones behind; features_ND stays empty for the caller. kBadInput when placeholders and grids
+/// 0, 1, ... in order, those of videos the ones behind; features stay empty for the caller. kBadInput when placeholders and grids
 /// differ in number.
 Result<Prompt> prompt_rows(std::span<const TokenId> tokens, std::span<const VisionGrid> images, std::span<const Video> videos,
                            const VisionRules& rules);

@@ -200,7 +200,7 @@ Result<std::vector<float>> forward_rows(Lm& lm, const RowsFile& file, const RowF
   for (size_t p = 0; p + 1 < starts.size(); ++p) {
     const auto first = static_cast<size_t>(starts[p]), n = static_cast<size_t>(starts[p + 1]) - first;
     if (const Status done =
-            lm.forward({std::span(slotted.rows).subspan(first, n), slotted.spans, features.features_ND, run.draft_adapter}, out);
+            lm.forward({std::span(slotted.rows).subspan(first, n), slotted.spans, features.features, run.draft_adapter}, out);
         !done)
       return Error{done.error().kind, fmt::format("{}: rows from {}: {}", file.where, first, done.error().message)};
     for (size_t i = 0; i < n; ++i) {

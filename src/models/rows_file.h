@@ -41,7 +41,7 @@ Result<RowsFile> read_rows_file(const std::filesystem::path& file);
 
 /// Feature rows of the file's images, one image behind the other; ends[k]: where image k's rows end.
 struct RowFeatures {
-  std::vector<float> features_ND;
+  Features features;
   std::vector<int32_t> ends;
 };
 

@@ -57,12 +57,8 @@ Result<Prompt> build_video_prompt(Model& model, std::span<const TokenId> tokens,
   const VisionRules rules{*config.image_token, *config.video_token, config.vision->merge,
                           static_cast<int32_t>(config.vision->tokens_per_second), rule};
   SLIP_TRY(Prompt prompt, prompt_rows(tokens, grids, films, rules));
-  SLIP_TRY_(model.encode_images(images, prompt.features_ND, cancel));
-  std::vector<float> features_ND;
-  for (const VideoPatches& v : videos) {
-    SLIP_TRY_(model.encode_images({&v.grid, 1}, features_ND, cancel));
-    prompt.features_ND.insert(prompt.features_ND.end(), features_ND.begin(), features_ND.end());
-  }
+  SLIP_TRY_(model.image_features(images, prompt.features, cancel));
+  for (const VideoPatches& v : videos) SLIP_TRY_(model.image_features({&v.grid, 1}, prompt.features, cancel));
   return prompt;
 }
 

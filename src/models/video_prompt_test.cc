@@ -56,7 +56,7 @@ class VideoPrompt : public ::testing::Test {
       spans.push_back({0, at + 1});
     }
     PassOutput out;
-    const Status done = model_->lm().forward({.rows = rows, .spans = spans, .features_ND = p.features_ND}, out);
+    const Status done = model_->lm().forward({.rows = rows, .spans = spans, .features = p.features}, out);
     EXPECT_TRUE(done) << done.error().message;
     return out.logits_NV;
   }
@@ -104,7 +104,8 @@ TEST_F(VideoPrompt, HasTheReferencesFeaturesPositionsAndLogits) {
       EXPECT_EQ(positions, numbers(std::string("positions_") + word + name));
       EXPECT_EQ(prompt->next_position, *std::max_element(positions.begin(), positions.end()) + 1);
       const size_t width = static_cast<size_t>(model_->lm().info().hidden_size);
-      expect_near(std::span(prompt->features_ND).subspan(static_cast<size_t>(images_[0].merged()) * width), "video_features");
+      expect_near(std::span(prompt->features.numbers_ND).subspan(static_cast<size_t>(images_[0].merged()) * width),
+                  "video_features");
       expect_near(logits(*prompt), std::string("logits_") + word + name);
     }
   }

@@ -96,6 +96,8 @@ class Watched {
 Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   const OperationScope running("pass, the rest");
   SLIP_TRY_(check_(pass, info_));
+  if (!pass.features.resident.empty())
+    return unsupported("{} on the processor: expected features in its memory, got rows that lie on a device", info_.name);
   begin_output(pass, info_, out);
   if (pass.rows.empty()) return {};
   const Watched watched(pool_, pass.watch);
@@ -233,7 +235,7 @@ void DecoderLm::embed(const Pass& pass) {
     if (const auto* token = std::get_if<TokenId>(&input)) {
       weights_.embedding->row(token->value, {x_D, static_cast<size_t>(width)});
     } else {
-      copy_floats(x_D, pass.features_ND.data() + std::get<Feature>(input).index * width, width);
+      copy_floats(x_D, pass.features.numbers_ND.data() + std::get<Feature>(input).index * width, width);
     }
   });
 }

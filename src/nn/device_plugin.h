@@ -13,7 +13,7 @@
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 6;
+inline constexpr uint32_t kDeviceAbi = 7;
 
 /// Of a device, measured on it.
 struct DeviceCeilings {
@@ -26,7 +26,7 @@ struct DevicePlugin {
   uint32_t abi = kDeviceAbi;
   uint32_t options_bytes = sizeof(DecoderOptions);
   uint32_t weights_bytes = sizeof(DecoderWeights);
-  uint32_t vision_bytes = sizeof(DeviceVisionWeights) + sizeof(DeviceVisionBlock) + sizeof(DeviceVisionPass);
+  uint32_t vision_bytes = sizeof(DeviceVisionWeights) + sizeof(DeviceVisionBlock) + sizeof(DeviceVisionPass) + sizeof(DeviceImage);
   /// Weights are copied; `pool` is used during the call only. kResource for anything about the device.
   Result<std::unique_ptr<Lm>> (*create)(int index, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                         ThreadPool& pool) = nullptr;

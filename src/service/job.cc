@@ -77,6 +77,7 @@ void PassMerger::alone(Lm& lm, const JobPart& part) {
   out_.nan_rows = 0;
   ++passes_;
   job.status = lm.forward({rows_, spans_, features_, asked.draft_adapter, asked.taps, allowed_}, out_);
+  features_ = {};
   if (job.status) hand_out(lm.info(), part, 0);
   if (!job.status) job.done = job.rows.size();
 }
@@ -88,6 +89,7 @@ void PassMerger::run(Lm& lm, std::span<const JobPart> parts) {
   out_.nan_rows = 0;
   ++passes_;
   const Status ran = lm.forward({rows_, spans_, features_, asked.draft_adapter, asked.taps, allowed_}, out_);
+  features_ = {};
   if (!ran || out_.nan_rows > 0) {
     for (const JobPart& part : parts) alone(lm, part);
     return;
@@ -99,12 +101,30 @@ void PassMerger::run(Lm& lm, std::span<const JobPart> parts) {
   }
 }
 
+/// Where a part's feature row stands among those of all parts.
+Feature PassMerger::take_feature(const FeatureView& asked, Feature its, int32_t width) {
+  const auto place = asked.place_of(its.index, width);
+  if (!place) return Feature{INT32_MAX};  // the pass will say that there is none
+  const FeatureView all(features_);
+  if (place->block < 0) {
+    const auto numbers = asked.numbers_of(*place, width);
+    const Feature there{static_cast<int32_t>(all.rows(width))};
+    features_.numbers_ND.insert(features_.numbers_ND.end(), numbers.begin(), numbers.end());
+    return there;
+  }
+  const auto block = std::ranges::find(all.resident, asked.resident[static_cast<size_t>(place->block)]);
+  const FeatureView before({all.resident.begin(), block}, {});
+  return Feature{static_cast<int32_t>(before.resident_rows()) + place->row};
+}
+
 void PassMerger::lay_out(Lm& lm, std::span<const JobPart> parts) {
   rows_.clear();
   spans_.clear();
-  features_.clear();
   allowed_.clear();
-  const auto width = static_cast<size_t>(lm.info().hidden_size);
+  const int32_t width = lm.info().hidden_size;
+  for (const JobPart& part : parts)  // all blocks come before all numbers
+    for (const FeatureBlock& block : part.job->asked.features.resident)
+      if (std::ranges::find(features_.resident, block) == features_.resident.end()) features_.resident.push_back(block);
   for (const JobPart& part : parts) {
     const PassJob& job = *part.job;
     const auto lists = static_cast<int32_t>(allowed_.size());
@@ -115,16 +135,7 @@ void PassMerger::lay_out(Lm& lm, std::span<const JobPart> parts) {
       r.sees_first = static_cast<uint32_t>(spans_.size());
       spans_.insert(spans_.end(), sees.begin(), sees.end());
       if (r.allowed) *r.allowed += lists;
-      if (const auto* feature = std::get_if<Feature>(&r.input)) {
-        const size_t from = static_cast<size_t>(feature->index) * width;
-        if (from + width <= job.asked.features_ND.size()) {
-          const auto numbers = job.asked.features_ND.subspan(from, width);
-          r.input = Feature{static_cast<int32_t>(features_.size() / width)};
-          features_.insert(features_.end(), numbers.begin(), numbers.end());
-        } else {
-          r.input = Feature{INT32_MAX};  // the pass will say that there is none
-        }
-      }
+      if (const auto* feature = std::get_if<Feature>(&r.input)) r.input = take_feature(job.asked.features, *feature, width);
       rows_.push_back(r);
     }
   }

@@ -44,11 +44,12 @@ class PassMerger {
  private:
   void alone(Lm& lm, const JobPart& part);
   void lay_out(Lm& lm, std::span<const JobPart> parts);
+  Feature take_feature(const FeatureView& asked, Feature its, int32_t width);
   void hand_out(const LmInfo& info, const JobPart& part, size_t first);
 
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;
-  std::vector<float> features_;
+  Features features_;  // blocks of all parts, then the numbers of rows
   std::vector<std::span<const TokenId>> allowed_;
   PassOutput out_;
   int64_t passes_ = 0;

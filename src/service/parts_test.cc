@@ -13,6 +13,7 @@
 #include "decode/testing/decode_testing.h"
 #include "decode/testing/keeping_lm_testing.h"
 #include "decode/types/capacity.h"
+#include "lm/features_testing.h"
 #include "service/fiber.h"
 #include "service/schedule.h"
 #include "service/session_lm.h"
@@ -121,14 +122,19 @@ void lengthen(Prompt& p, PhiloxStream& r, int32_t shared) {
     p.positions.push_back(Position::text(i));
     const int32_t id = i < shared ? 3 + i % 7 : static_cast<int32_t>(3 + r.below(9));
     if (i % 5 == 4) {
-      p.inputs.emplace_back(Feature{static_cast<int32_t>(p.features_ND.size() / 2)});
-      p.features_ND.push_back(static_cast<float>(i < shared ? 1 : id));
-      p.features_ND.push_back(static_cast<float>(i));
+      p.inputs.emplace_back(Feature{static_cast<int32_t>(p.features.numbers_ND.size() / 2)});
+      p.features.numbers_ND.push_back(static_cast<float>(i < shared ? 1 : id));
+      p.features.numbers_ND.push_back(static_cast<float>(i));
     } else {
       p.inputs.emplace_back(TokenId{id});
     }
   }
   p.next_position = n;
+  if (!r.chance(0.5)) return;
+  // Some lie elsewhere, those of the shared rows in a block of their own.
+  test::hold_first(p.features, shared / 5, 2);
+  if (const auto rest = static_cast<int32_t>(p.features.numbers_ND.size()) / 2; rest > 0)
+    test::hold_first(p.features, static_cast<int32_t>(r.below(static_cast<uint32_t>(rest))) + 1, 2);
 }
 
 TEST(SessionsInOnePass, CommitWhatEachCommitsAlone) {

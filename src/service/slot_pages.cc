@@ -26,15 +26,15 @@ uint64_t hash_of(uint64_t before, std::span<const PromptRow> rows) {
 std::vector<PromptRow> rows_of(const Prompt& prompt, int32_t width) {
   std::vector<PromptRow> out;
   out.reserve(prompt.inputs.size());
-  const auto d = static_cast<size_t>(width);
+  const FeatureView features(prompt.features);
   for (size_t i = 0; i < prompt.inputs.size(); ++i) {
     PromptRow row;
     if (const auto* token = std::get_if<TokenId>(&prompt.inputs[i])) {
       row.low = static_cast<uint32_t>(token->value);
     } else {
-      const size_t first = static_cast<size_t>(std::get<Feature>(prompt.inputs[i]).index) * d;
-      if (first + d > prompt.features_ND.size()) break;  // the pass will refuse it: nothing to share from here on
-      const ContentHash bits = content_hash(std::span(prompt.features_ND).subspan(first, d));
+      const auto place = features.place_of(std::get<Feature>(prompt.inputs[i]).index, width);
+      if (!place) break;  // the pass will refuse it: nothing to share from here on
+      const ContentHash bits = content_of(features, *place, width);
       row = {bits.low, bits.high, {}};
     }
     row.position = prompt.positions[i];

@@ -87,7 +87,7 @@ double worst_beside_engine(TrainModel& trainer, std::span<const Sample> samples,
     rows.push_back({prompt.inputs[i], prompt.positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(i), 1, Want::kLogits});
   }
   PassOutput out;
-  EXPECT_TRUE(model->lm().forward({rows, spans, prompt.features_ND}, out));
+  EXPECT_TRUE(model->lm().forward({rows, spans, prompt.features}, out));
   const std::vector<float> trained = trainer.logits(causal_rows(trainer, samples));
   double worst = 0;
   const auto vocab = static_cast<size_t>(trainer.shape().vocab), first = trained.size() / vocab - (rows.size() - 1);

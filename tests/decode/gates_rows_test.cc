@@ -28,7 +28,7 @@ class ShufflingLm : public WatchedLm {
     for (size_t i = n; i-- > 1;) std::swap(from[i], from[r_.below(static_cast<uint32_t>(i) + 1)]);
     std::vector<Row> rows;
     for (const size_t i : from) rows.push_back(pass.rows[i]);
-    SLIP_TRY_(lm_.forward({rows, pass.spans, pass.features_ND, pass.draft_adapter, pass.taps, pass.allowed}, shuffled_));
+    SLIP_TRY_(lm_.forward({rows, pass.spans, pass.features, pass.draft_adapter, pass.taps, pass.allowed}, shuffled_));
     out = shuffled_;
     const size_t taps = n == 0 ? 0 : shuffled_.taps_NE.size() / n;
     for (size_t i = 0; i < n; ++i) {
@@ -70,7 +70,7 @@ class CrowdedLm : public WatchedLm {
       rows.push_back({random_id(r_), Position::text(static_cast<int32_t>(r_.below(100))), kSlots - 8 + i,
                       static_cast<uint32_t>(spans.size() - 1), 1, Want::kNothing});
     }
-    SLIP_TRY_(lm_.forward({rows, spans, pass.features_ND, pass.draft_adapter, pass.taps, pass.allowed}, out));
+    SLIP_TRY_(lm_.forward({rows, spans, pass.features, pass.draft_adapter, pass.taps, pass.allowed}, out));
     for (const auto& [slot, line] : kept) set_line(arena_, slot, line);
     poisoned += static_cast<int64_t>(kept.size());
     return {};
@@ -165,7 +165,7 @@ TEST(Company, ThoseTestsSeeARowThatIsSeenByMistake) {
         last.sees_first = static_cast<uint32_t>(spans.size());
         last.sees_count = static_cast<uint32_t>(sees.size());
         spans.insert(spans.end(), sees.begin(), sees.end());
-        return lm_.forward({rows, spans, pass.features_ND, pass.draft_adapter, pass.taps, pass.allowed}, out);
+        return lm_.forward({rows, spans, pass.features, pass.draft_adapter, pass.taps, pass.allowed}, out);
       }
     };
     const Heard a = hear(*lm, t, company_way(n));

@@ -69,9 +69,11 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
   const VisionRules rules{*model.config().image_token, model.config().video_token.value_or(TokenId{-1}),
                           model.config().vision->merge, static_cast<int32_t>(model.config().vision->tokens_per_second)};
   SLIP_TRY(out.prompt, prompt_rows(tokens, grids, rules));
-  out.prompt.features_ND = std::move(out.pictures.features_ND);
-  out.earlier = out.prompt;
-  for (float& x : out.earlier.features_ND) x *= 0.5F;
+  out.prompt.features = std::move(out.pictures.features);
+  out.earlier = out.prompt;  // of other pictures
+  out.earlier.features = {};
+  SLIP_TRY_(out.prompt.features.read(out.earlier.features.numbers_ND));
+  for (float& x : out.earlier.features.numbers_ND) x *= 0.5F;
   out.admit_ms = out.pictures.decode_ms;
   out.encode_ms = out.pictures.resize_ms + out.pictures.tower_ms;
   return out;

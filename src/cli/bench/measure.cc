@@ -98,7 +98,7 @@ Status CausalRows::fill(Lm& lm, const Prompt& sequence, int keys) {
       rows.push_back({sequence.inputs[static_cast<size_t>(i)], sequence.positions[static_cast<size_t>(i)], i,
                       static_cast<uint32_t>(spans.size() - 1), 1, Want::kNothing});
     }
-    SLIP_TRY_(lm.forward({rows, spans, sequence.features_ND}, out));
+    SLIP_TRY_(lm.forward({rows, spans, sequence.features}, out));
   }
   return {};
 }
@@ -111,7 +111,7 @@ Status CausalRows::run(Lm& lm, const Prompt& sequence, int begin, int end, int w
     rows.push_back({sequence.inputs[static_cast<size_t>(i)], sequence.positions[static_cast<size_t>(i)], i,
                     static_cast<uint32_t>(spans.size() - 1), 1, i >= end - wanted ? Want::kArgmax : Want::kNothing});
   }
-  return lm.forward({rows, spans, sequence.features_ND}, out);
+  return lm.forward({rows, spans, sequence.features}, out);
 }
 
 }  // namespace slip::cli

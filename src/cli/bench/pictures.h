@@ -21,8 +21,8 @@ Result<std::vector<PictureBytes>> driving_pictures(const std::vector<std::string
 
 struct EncodedPictures {
   std::vector<PatchGrid> grids;
-  std::vector<float> features_ND;
-  double decode_ms = 0, resize_ms = 0, tower_ms = 0;
+  Features features;
+  double decode_ms = 0, resize_ms = 0, tower_ms = 0;  // a tower on a device resizes too: in its time
   VisionTimes tower;
 };
 /// Cameras are decoded and resized side by side. kUnsupported without Qwen2.5-VL's tower.

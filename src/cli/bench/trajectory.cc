@@ -150,7 +150,7 @@ class Asking {
       spans.push_back({0, i + 1});
     }
     PassOutput out;
-    SLIP_TRY_(engine_.model().lm().forward({.rows = pass, .spans = spans, .features_ND = prompt.features_ND}, out));
+    SLIP_TRY_(engine_.model().lm().forward({.rows = pass, .spans = spans, .features = prompt.features}, out));
     const std::vector<float> noise = head_.noise_of(truth.seed);
     std::vector<float> action;
     for (size_t k = 0; k < ends_.size(); ++k) {

@@ -63,14 +63,18 @@ Result<EncodedPictures> encode_pictures(Model& model, std::span<const PictureByt
   for (auto& image : images)
     if (!*image) return image->error();
   out.decode_ms = lap(last);
-  model.pool().run(each,
-                   [&](int64_t i) { grids[static_cast<size_t>(i)] = qwen_patches(**images[static_cast<size_t>(i)], config); });
+  model.pool().run(each, [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    Image& image = **images[at];
+    grids[at] = model.vision()->makes_patches() ? patches_to_make(std::make_shared<const Image>(std::move(image)), config)
+                                                : qwen_patches(image, config);
+  });
   for (auto& grid : grids) {
     if (!*grid) return grid->error();
     out.grids.push_back(std::move(**grid));
   }
   out.resize_ms = lap(last);
-  SLIP_TRY_(model.encode_images(out.grids, out.features_ND));
+  SLIP_TRY_(model.image_features(out.grids, out.features));
   out.tower_ms = lap(last);
   out.tower = model.vision()->times();
   return out;

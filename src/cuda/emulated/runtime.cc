@@ -14,6 +14,8 @@ struct EmulatedGraph final : Graph {
 class Emulated final : public Device {
  public:
   const std::string& name() const override { return name_; }
+  int index() const override { return 0; }
+  bool loads_late() const override { return false; }
   void* stream() override { return nullptr; }
   int64_t free_bytes() override { return int64_t{1} << 40; }
   ProbeSize probe_size() const override { return {1 << 16, 2, 1, 2}; }

@@ -219,7 +219,7 @@ TEST(DFlash, LeavesImageRowsOutWhereTheHeadWasTrainedWithout) {
         std::vector<Row> rows(pass.rows.begin(), pass.rows.end());
         for (Row& r : rows)
           if (std::holds_alternative<Feature>(r.input)) r.input = TokenId{5};
-        return lm_.forward({rows, pass.spans, pass.features_ND, false, pass.taps, pass.allowed}, out);
+        return lm_.forward({rows, pass.spans, pass.features, false, pass.taps, pass.allowed}, out);
       }
 
      private:

@@ -198,7 +198,7 @@ class ModelDrafter : public Drafter {
   /// What is not there from an earlier answer, and a graph's scaffold up to the first token that has no name here. Does the prompt run?
   bool add_prompt() {
     const Prompt& p = model_.prompt;
-    features_ = p.features_ND;
+    features_ = p.features;
     for (auto i = static_cast<size_t>(cached_prompt_); i < p.inputs.size(); ++i) {
       spans_.push_back({0, static_cast<int32_t>(i) + 1});
       rows_.push_back(
@@ -307,7 +307,7 @@ class ModelDrafter : public Drafter {
   std::vector<Active> active_;
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;
-  std::span<const float> features_;
+  FeatureView features_;
   std::vector<float> target_logits_V_;
   PassOutput out_;
 };

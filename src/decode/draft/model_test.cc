@@ -23,7 +23,7 @@ class Renamed : public Lm {
     ++passes;
     std::vector<Row> rows(pass.rows.begin(), pass.rows.end());
     for (Row& r : rows) r.input = name(std::get<TokenId>(r.input));
-    SLIP_TRY_(lm_.forward({rows, pass.spans, pass.features_ND}, out));
+    SLIP_TRY_(lm_.forward({rows, pass.spans, pass.features}, out));
     for (TokenId& id : out.argmax) id = name(id);
     for (size_t at = 0; at < out.logits_NV.size(); at += kTrialVocab)
       std::reverse(out.logits_NV.begin() + static_cast<long>(at), out.logits_NV.begin() + static_cast<long>(at) + kTrialVocab);

@@ -40,8 +40,8 @@ class PassBuilder {
   void want_taps() { taps_ = true; }
   void use_adapter() { adapter_ = true; }
 
-  Pass pass(std::span<const float> features_ND, std::span<const std::span<const TokenId>> allowed) const {
-    return {rows_, spans_, features_ND, adapter_, taps_, allowed};
+  Pass pass(const FeatureView& features, std::span<const std::span<const TokenId>> allowed) const {
+    return {rows_, spans_, features, adapter_, taps_, allowed};
   }
 
  private:

@@ -39,8 +39,7 @@ Status Passes::run_prefill() {
 // A long pass asks between pieces of its work whether anybody still waits for it.
 Status Passes::forward() {
   constexpr size_t kLongRows = 128;  // shorter ones end soon by themselves
-  const std::span<const float> features =
-      prefill_.prompt_travels() ? std::span<const float>(request_->prompt.features_ND) : std::span<const float>();
+  const FeatureView features = prefill_.prompt_travels() ? FeatureView(request_->prompt.features) : FeatureView();
   const PassWatch watch{.stop = [this] { return !request_->poll(); }, .tell = request_->context.on_prefill};
   Pass pass = next_.pass(features, chooser_.lists());
   if (next_.rows() >= kLongRows) pass.watch = &watch;

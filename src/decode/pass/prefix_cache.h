@@ -15,7 +15,7 @@ class DraftHead;
 class PrefixCache {
  public:
   /// Forgets what an Lm that ran other passes in between may have overwritten, and all but the longest common prefix with `prompt`:
-  /// equal tokens, equal positions, and for image rows equal feature bits. How many rows are left.
+  /// equal tokens, equal positions, and for image rows equal feature bits (rows on a device: equal contents). How many rows are left.
   int32_t crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head);
   /// Forgets all but the first `rows`.
   void crop(size_t rows);
@@ -32,10 +32,11 @@ class PrefixCache {
   }
 
  private:
-  std::vector<RowInput> inputs_;  // features numbered by their order among the rows
+  std::vector<RowInput> inputs_;  // feature k >= 0: row k of features_ND_; below: contents_[-1 - k]
   std::vector<Position> positions_;
   std::vector<float> features_ND_;
-  const DraftHead* head_ = nullptr;  // that was given the rows' taps
+  std::vector<ContentHash> contents_;  // of rows on a device
+  const DraftHead* head_ = nullptr;    // that was given the rows' taps
   uint64_t passes_ = 0;
   const Prompt* known_ = nullptr;
   int32_t known_rows_ = 0;

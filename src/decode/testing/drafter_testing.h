@@ -80,7 +80,7 @@ class Wrapped : public Lm {
     rows_.assign(pass.rows.begin(), pass.rows.end());
     spans_.assign(pass.spans.begin(), pass.spans.end());
     change(rows_, spans_);
-    return lm_.forward({rows_, spans_, pass.features_ND, pass.draft_adapter, pass.taps, pass.allowed}, out);
+    return lm_.forward({rows_, spans_, pass.features, pass.draft_adapter, pass.taps, pass.allowed}, out);
   }
 
  private:

@@ -85,9 +85,18 @@ class HashLm : public Lm {
   uint64_t input_hash(const Pass& pass, const RowInput& input) const {
     if (const auto* token = std::get_if<TokenId>(&input)) return static_cast<uint64_t>(token->value);
     uint64_t h = 99;
-    const auto width = static_cast<size_t>(info_.hidden_size), index = static_cast<size_t>(std::get<Feature>(input).index);
-    if ((index + 1) * width > pass.features_ND.size()) return mix(h, index);  // a test that names features and brings none
-    for (const float x : pass.features_ND.subspan(index * width, width)) h = mix(h, std::bit_cast<uint32_t>(x));
+    const int32_t index = std::get<Feature>(input).index;
+    const auto place = pass.features.place_of(index, info_.hidden_size);
+    if (!place) return mix(h, static_cast<uint64_t>(index));  // a test that names features and brings none
+    std::vector<float> numbers(static_cast<size_t>(info_.hidden_size));
+    if (place->block < 0) {
+      std::ranges::copy(pass.features.numbers_of(*place, info_.hidden_size), numbers.begin());
+    } else {
+      std::vector<float> all;
+      if (!Features{{pass.features.resident[static_cast<size_t>(place->block)]}, {}}.read(all)) return h;
+      std::copy_n(all.begin() + place->row * info_.hidden_size, info_.hidden_size, numbers.begin());
+    }
+    for (const float x : numbers) h = mix(h, std::bit_cast<uint32_t>(x));
     return h;
   }
   static bool looks_ahead(const Pass& pass, const Row& r) {

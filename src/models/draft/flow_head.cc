@@ -252,7 +252,7 @@ Status FlowHead::velocity(std::span<const float> x, double t, std::vector<float>
                     .sees_first = 0,
                     .sees_count = 1,
                     .want = Want::kLogits});
-  SLIP_TRY_(lm_->forward({.rows = rows, .spans = spans, .features_ND = features}, out_));
+  SLIP_TRY_(lm_->forward({.rows = rows, .spans = spans, .features = features}, out_));
   v.assign(out_.logits_NV.begin(), out_.logits_NV.end());
   for (size_t i = 0; i < v.size(); ++i) v[i] += out_bias_[i % A];
   return {};

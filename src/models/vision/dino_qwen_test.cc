@@ -143,7 +143,7 @@ TEST_F(DinoQwen, PicturesAndHistoryBecomeRowsAtTheirPlaceholders) {
   EXPECT_EQ(std::get<TokenId>(prompt->inputs[7]).value, 4);
   EXPECT_EQ(std::get<Feature>(prompt->inputs[8]).index, 12) << "the history's row lies behind the images'";
   EXPECT_EQ(std::get<Feature>(prompt->inputs[9]).index, 6);
-  EXPECT_EQ(prompt->features_ND.size(), 13u * 32);
+  EXPECT_EQ(prompt->features.numbers_ND.size(), 13u * 32);
   EXPECT_EQ(prompt->positions.back(), Position::text(15));
   // The history's row by hand.
   std::vector<double> hidden;
@@ -156,7 +156,7 @@ TEST_F(DinoQwen, PicturesAndHistoryBecomeRowsAtTheirPlaceholders) {
   for (size_t n = 0; n < 32; ++n) {
     double x = values_["history.fc2.bias"][n];
     for (size_t k = 0; k < 20; ++k) x += hidden[k] * double{values_["history.fc2.weight"][n * 20 + k]};
-    EXPECT_NEAR(prompt->features_ND[12 * 32 + n], x, 1e-5 * (1 + std::abs(x)));
+    EXPECT_NEAR(prompt->features.numbers_ND[12 * 32 + n], x, 1e-5 * (1 + std::abs(x)));
   }
 }
 
@@ -205,7 +205,7 @@ TEST_F(DinoQwen, RunsInEveryWeightTypeAndAPromptGivesFiniteLogits) {
           {prompt->inputs[i], prompt->positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(i), 1, Want::kLogits});
     }
     PassOutput out;
-    ASSERT_TRUE((*model)->lm().forward({rows, spans, prompt->features_ND}, out));
+    ASSERT_TRUE((*model)->lm().forward({rows, spans, prompt->features}, out));
     EXPECT_EQ(out.nan_rows, 0);
   }
 }

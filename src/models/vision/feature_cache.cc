@@ -5,7 +5,7 @@
 
 namespace slip {
 
-const std::vector<float>* FeatureCache::get(const PatchGrid& image) {
+const Features* FeatureCache::get(const PatchGrid& image) {
   if (!enabled() || image.content.empty()) return nullptr;
   ++queries_;
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.is(image); });
@@ -15,10 +15,10 @@ const std::vector<float>* FeatureCache::get(const PatchGrid& image) {
   return &entries_.back().features;
 }
 
-void FeatureCache::put(const PatchGrid& image, std::vector<float> features) {
-  const size_t bytes = features.size() * sizeof(float);
+void FeatureCache::put(const PatchGrid& image, Features features) {
+  const size_t bytes = features.bytes();
   if (!enabled() || image.content.empty() || bytes > most_bytes_) return;
-  for (; bytes_ + bytes > most_bytes_; entries_.pop_front()) bytes_ -= entries_.front().features.size() * sizeof(float);
+  for (; bytes_ + bytes > most_bytes_; entries_.pop_front()) bytes_ -= entries_.front().features.bytes();
   entries_.push_back({image.content, image.t, image.h, image.w, std::move(features)});
   bytes_ += bytes;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feature rows of images that were encoded before, by the images' content (PatchGrid::content): up to so many bytes, the longest unused go
-// first. A tower gives an image the same bits in any company, so a row from here is the row that it would compute.
+// first. Those that lie on a device stay there, and count as much. A tower gives an image the same bits in any company, so a row from here is the row that it would compute.
 #pragma once
 #include <cstdint>
 #include <list>
 #include <vector>
 
 #include "image/qwen_preprocess.h"
+#include "lm/features.h"
 
 namespace slip {
 
@@ -15,8 +16,8 @@ class FeatureCache {
   explicit FeatureCache(size_t bytes = 0) : most_bytes_(bytes) {}
   bool enabled() const { return most_bytes_ > 0; }
   /// Null where it is not there. Holds until the next put.
-  const std::vector<float>* get(const PatchGrid& image);
-  void put(const PatchGrid& image, std::vector<float> features);
+  const Features* get(const PatchGrid& image);
+  void put(const PatchGrid& image, Features features);
   size_t bytes() const { return bytes_; }
   int64_t hits() const { return hits_; }
   int64_t queries() const { return queries_; }
@@ -25,7 +26,7 @@ class FeatureCache {
   struct Entry {
     ContentHash content;
     int t, h, w;
-    std::vector<float> features;
+    Features features;
     bool is(const PatchGrid& g) const { return content == g.content && t == g.t && h == g.h && w == g.w; }
   };
   std::list<Entry> entries_;  // longest unused first

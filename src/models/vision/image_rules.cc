@@ -75,6 +75,11 @@ Result<PatchGrid> ImageRules::apply(const Image& image) const {
   return g;
 }
 
+Result<PatchGrid> ImageRules::apply_later(std::shared_ptr<const Image> image) const {
+  if (const PreprocessorConfig* config = qwen()) return patches_to_make(std::move(image), *config);
+  return unsupported("image: expected Qwen2-VL's patches for a device to make, got planes");
+}
+
 Result<int64_t> ImageRules::rows(int height, int width) const {
   if (const PreprocessorConfig* config = qwen()) {
     SLIP_TRY(const Size size, smart_resize(height, width, config->factor(), config->min_pixels, config->max_pixels));

@@ -3,6 +3,7 @@
 // ViTs. Read from config.json and preprocessor_config.json.
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <variant>
 
@@ -23,6 +24,8 @@ class ImageRules {
   static Result<ImageRules> need(const std::filesystem::path& folder);
 
   Result<PatchGrid> apply(const Image& image) const;
+  /// The same with the patches still to be made (patches_to_make), for a tower that makes them; kUnsupported for planes.
+  Result<PatchGrid> apply_later(std::shared_ptr<const Image> image) const;
   /// Feature rows that an image of this size becomes.
   Result<int64_t> rows(int height, int width) const;
   /// Null for planes.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/clock/operation_clock.h"
@@ -112,7 +113,8 @@ Status QwenVision::check(std::span<const PatchGrid> images) const {
         g.w % config_.merge != 0)
       return bad_input("image {}: expected a grid of multiples of {}, got [{}, {}, {}]", i, config_.merge, g.t, g.h, g.w);
     const int64_t numbers = patches_in(g) * config_.patch_numbers();
-    if (static_cast<int64_t>(g.values.size()) != numbers)
+    const bool made_there = g.source && makes_patches() && g.patch_dim == config_.patch_numbers();
+    if (!made_there && static_cast<int64_t>(g.values.size()) != numbers)
       return bad_input("image {}: expected {} pixel values for its grid, got {}", i, numbers, g.values.size());
     patches += patches_in(g);
   }
@@ -319,48 +321,129 @@ DeviceVisionWeights QwenVision::device_weights() const {
   return out;
 }
 
-Status QwenVision::encode_on_device(std::span<const PatchGrid> images, const Layout& layout, std::vector<float>& features_ND) {
-  const OperationScope there("tower on the device");
-  const int64_t patch = config_.patch_numbers();
-  SLIP_TRY(const std::span<float> pixels, device_->pixel_room(count(layout.patches, patch)));
-  int64_t first = 0;
-  for (const PatchGrid& image : images) {
-    for_rows(pool_, image.patches(),
-             [&](int64_t p) { copy_floats(pixels.data() + (first + p) * patch, image.values.data() + p * patch, patch); });
-    first += image.patches();
+namespace {
+
+/// A picture on its way to a device: what DevicePicture points to.
+struct PictureParts {
+  std::optional<BicubicTaps> across, down;
+  ChannelTable table;
+  PictureParts(const Image& image, int to_width, int to_height, const PreprocessorConfig& config)
+      : table(normalising_table(config)) {
+    if (to_width != image.width) across = bicubic_taps(image.width, to_width);
+    if (to_height != image.height) down = bicubic_taps(image.height, to_height);
   }
-  const size_t table = count(layout.patches, config_.head_width() / 2);
-  SLIP_TRY(const std::span<const float> gathered, device_->encode({pixels,
-                                                                   layout.source_P,
-                                                                   {cos_.data(), table},
-                                                                   {sin_.data(), table},
-                                                                   layout.window_of_P,
-                                                                   layout.frame_of_P,
-                                                                   layout.windows,
-                                                                   layout.frames}));
-  const int64_t unit = int64_t{config_.merge} * config_.merge, cells = layout.patches / unit, out = config_.out_width;
-  features_ND.resize(count(cells, out));
-  for_rows(pool_, cells, [&](int64_t c) {
-    const int64_t to = layout.source_P[static_cast<size_t>(c * unit)] / unit;
-    copy_floats(features_ND.data() + to * out, gathered.data() + c * out, out);
+};
+
+/// An image as the device gets it; `pixels` and `pictures` are what is left of the room.
+class ImagesThere {
+ public:
+  ImagesThere(std::span<const PatchGrid> images, const DeviceVision::Room& room) {
+    parts_.reserve(images.size());  // which pictures point to
+    std::span<float> pixels = room.pixels;
+    std::span<uint8_t> pictures = room.pictures;
+    for (const PatchGrid& g : images) {
+      DeviceImage& to = images_.emplace_back(DeviceImage{g.patches(), g.content, {}, {}});
+      if (!g.source) {
+        to.pixels_PN = pixels.first(g.values.size());
+        pixels = pixels.subspan(g.values.size());
+        continue;
+      }
+      const PreprocessorConfig& c = g.source->config;
+      const Image& image = *g.source->image;
+      const int width = g.w * c.patch_size, height = g.h * c.patch_size;
+      const PictureParts& p = parts_.emplace_back(image, width, height, c);
+      to.picture = DevicePicture{pictures.first(image.rgb.size()),
+                                 image.width,
+                                 image.height,
+                                 width,
+                                 height,
+                                 p.across ? &*p.across : nullptr,
+                                 p.down ? &*p.down : nullptr,
+                                 shrinks_down_first(image.width, image.height, height),
+                                 &p.table,
+                                 c.patch_size,
+                                 c.merge_size,
+                                 c.temporal_patch_size};
+      pictures = pictures.subspan(image.rgb.size());
+    }
+  }
+  std::span<DeviceImage> images() { return images_; }
+
+ private:
+  std::vector<PictureParts> parts_;
+  std::vector<DeviceImage> images_;
+};
+
+template <class T>
+void copy_there(std::span<const T> from, std::span<const T> to) {  // `to` is of the room, which is ours to write
+  std::memcpy(const_cast<T*>(to.data()), from.data(), from.size_bytes());
+}
+
+}  // namespace
+
+Status QwenVision::encode_on_device(std::span<const PatchGrid> images, Features& out) {
+  const OperationScope there("tower on the device");
+  const Layout layout = lay_out(images);
+  fill_rotation(images, layout);
+  size_t numbers = 0, bytes = 0;
+  for (const PatchGrid& g : images) (g.source ? bytes : numbers) += g.source ? g.source->image->rgb.size() : g.values.size();
+  SLIP_TRY(const DeviceVision::Room room, device_->room(numbers, bytes));
+  ImagesThere sent(images, room);
+  constexpr size_t kPieces = 8;  // of an image, so that all threads copy
+  pool_.run(static_cast<int64_t>(images.size() * kPieces), [&](int64_t task) {
+    const auto i = static_cast<size_t>(task) / kPieces, piece = static_cast<size_t>(task) % kPieces;
+    const auto part = [&](auto all) {
+      const size_t first = all.size() * piece / kPieces;
+      return all.subspan(first, all.size() * (piece + 1) / kPieces - first);
+    };
+    const DeviceImage& to = sent.images()[i];
+    if (to.picture) {
+      copy_there(part(std::span<const uint8_t>(images[i].source->image->rgb)), part(to.picture->rgb));
+    } else {
+      copy_there(part(std::span<const float>(images[i].values)), part(to.pixels_PN));
+    }
+    if (piece == 0 && to.content.empty()) sent.images()[i].content = content_hash(std::span<const float>(images[i].values));
   });
+  const size_t table = count(layout.patches, config_.head_width() / 2);
+  SLIP_TRY(out.resident, device_->encode({sent.images(),
+                                          layout.source_P,
+                                          {cos_.data(), table},
+                                          {sin_.data(), table},
+                                          layout.window_of_P,
+                                          layout.frame_of_P,
+                                          layout.windows,
+                                          layout.frames}));
   return {};
 }
 
-Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
+Status QwenVision::features(std::span<const PatchGrid> images, Features& out, const CancelToken& cancel) {
   SLIP_TRY_(check(images));
+  if (!device_) return encode_here(images, out.numbers_ND, cancel);
+  if (images.empty()) return {};
+  times_ = {};
+  const OperationScope tower("tower, the rest");
+  SLIP_TRY_(cancel.check("encode", 0, "blocks"));
+  SLIP_TRY_(pause_point());
+  return encode_on_device(images, out);
+}
+
+Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
+  if (!device_) {
+    SLIP_TRY_(check(images));
+    return encode_here(images, features_ND, cancel);
+  }
+  Features there;
+  SLIP_TRY_(features(images, there, cancel));
+  return there.read(features_ND);
+}
+
+Status QwenVision::encode_here(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
   features_ND.clear();
   if (images.empty()) return {};
   times_ = {};
   auto last = Clock::now();
   const OperationScope tower("tower, the rest");
   const Layout layout = lay_out(images);
-  if (device_) {
-    SLIP_TRY_(cancel.check("encode", 0, "blocks"));
-    SLIP_TRY_(pause_point());
-    fill_rotation(images, layout);
-    return encode_on_device(images, layout, features_ND);
-  }
   {
     const OperationScope embedding("patch embedding");
     patch_embed(images, layout);

@@ -58,6 +58,8 @@ class QwenVision final : public VisionTower {
 
   /// features_ND: the images' feature rows one behind the other. kBadInput for a grid that does not fit its pixels.
   Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {}) override;
+  Status features(std::span<const PatchGrid> images, Features& out, const CancelToken& cancel = {}) override;
+  bool makes_patches() const override { return device_ != nullptr; }
   VisionTimes times() const override { return times_; }
   /// What a device's plug-in is given; valid as long as this tower.
   DeviceVisionWeights device_weights() const;
@@ -72,7 +74,8 @@ class QwenVision final : public VisionTower {
  private:
   struct Layout;
   Status check(std::span<const PatchGrid> images) const;
-  Status encode_on_device(std::span<const PatchGrid> images, const Layout& layout, std::vector<float>& features_ND);
+  Status encode_here(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel);
+  Status encode_on_device(std::span<const PatchGrid> images, Features& out);
   Layout lay_out(std::span<const PatchGrid> images) const;
   void patch_embed(std::span<const PatchGrid> images, const Layout& layout);
   void fill_rotation(std::span<const PatchGrid> images, const Layout& layout);

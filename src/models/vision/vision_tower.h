@@ -8,6 +8,7 @@
 #include "base/cancel.h"
 #include "base/result.h"
 #include "image/qwen_preprocess.h"
+#include "lm/features.h"
 
 namespace slip {
 
@@ -23,6 +24,12 @@ class VisionTower {
   /// features_ND: the images' feature rows one behind the other; images of one call never see each other. kBadInput for a grid
   /// that does not fit its pixels, kCancelled between blocks as the token says.
   virtual Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {}) = 0;
+  /// The same where they lie: on a device whose tower leaves them there, else as numbers. `out` is empty before.
+  virtual Status features(std::span<const PatchGrid> images, Features& out, const CancelToken& cancel = {}) {
+    return encode(images, out.numbers_ND, cancel);
+  }
+  /// Does it take pictures whose patches are still to be made (PatchGrid::source)?
+  virtual bool makes_patches() const { return false; }
   virtual VisionTimes times() const { return {}; }
 };
 

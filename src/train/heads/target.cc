@@ -61,7 +61,7 @@ Result<Prompt> Target::rows_before(const Sample& s, size_t n, int32_t next_posit
     at += numbers;
     grids.push_back(std::move(grid));
   }
-  if (!grids.empty()) SLIP_TRY_(model_->encode_images(grids, p.features_ND));
+  if (!grids.empty()) SLIP_TRY_(model_->image_features(grids, p.features));
   return p;
 }
 
@@ -146,7 +146,7 @@ Result<GraphKeys> Target::run_graph(const Sample& sample, const Prompt& prompt, 
     for (const IndexRange& r : sees) spans.push_back({r.begin, r.end});
   }
   SLIP_TRY_(lm().set_taps({}));
-  SLIP_TRY_(lm().forward({.rows = rows, .spans = spans, .features_ND = prompt.features_ND}, out_));
+  SLIP_TRY_(lm().forward({.rows = rows, .spans = spans, .features = prompt.features}, out_));
   return keys_of(g, form);
 }
 
@@ -165,7 +165,7 @@ Status Target::forward(const Prompt& prompt, std::span<const TokenId> answer, bo
                     .want = i + 1 == rows ? last : Want::kNothing});
     spans.push_back({0, slot + 1});
   }
-  return lm().forward({.rows = pass, .spans = spans, .features_ND = prompt.features_ND, .taps = taps}, out_);
+  return lm().forward({.rows = pass, .spans = spans, .features = prompt.features, .taps = taps}, out_);
 }
 
 Result<std::vector<float>> Target::run(const Prompt& prompt, std::span<const TokenId> answer, std::span<const int32_t> layers) {

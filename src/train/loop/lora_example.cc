@@ -47,7 +47,7 @@ Prompt prompt_of(const RowBatch& rows, const LoraTask& task, LoraLm& lm) {
   for (size_t i = 0; i < rows.feature_rows.size(); ++i)
     p.inputs[static_cast<size_t>(rows.feature_rows[i])] = Feature{rows.feature_of[i]};
   p.positions = rows.positions;
-  if (!rows.feature_rows.empty()) p.features_ND = lm.features(rows);
+  if (!rows.feature_rows.empty()) p.features.numbers_ND = lm.features(rows);
   p.next_position = task.next_position;
   return p;
 }

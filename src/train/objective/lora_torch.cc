@@ -76,8 +76,8 @@ struct LoraLm::Impl {
     }
     Tensor x = at::embedding(base.leaf(base.table.embed), index_tensor(tokens));
     if (feature_rows.empty()) return x;
-    const int64_t D = x.size(1), n = static_cast<int64_t>(pass.features_ND.size()) / D;
-    const Tensor all = at::from_blob(const_cast<float*>(pass.features_ND.data()), {n, D}, at::kFloat);
+    const int64_t D = x.size(1), n = static_cast<int64_t>(pass.features.numbers_ND.size()) / D;
+    const Tensor all = at::from_blob(const_cast<float*>(pass.features.numbers_ND.data()), {n, D}, at::kFloat);
     return x.index_copy(0, index_tensor(feature_rows), all.index_select(0, index_tensor(features)).to(base.wide));
   }
 
