@@ -56,12 +56,13 @@ Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, c
   std::unique_ptr<CudaLm> lm(new CudaLm(std::move(device), options, slots));
   SLIP_TRY_(lm->upload_weights(weights, pool));
   lm->device_->drop_staging();
-  if (lm->device_->loads_late()) SLIP_TRY_(lm->capture_usual());
   return lm;
 }
 
 Status CudaLm::capture_usual() {
   constexpr int32_t kLongRows = 192;
+  const TokenId only{0};
+  const std::span<const TokenId> list(&only, 1);  // room for lists is made now: what grows later drops all graphs
   std::vector<Row> rows;
   std::vector<SlotSpan> spans;
   for (int32_t i = 0; i < std::min(kLongRows, info_.slots); ++i) {
@@ -77,7 +78,8 @@ Status CudaLm::capture_usual() {
         if (adapter && !info_.has_draft_adapter) continue;
         const auto few = std::span(rows).first(std::min(rows.size(), static_cast<size_t>(width)));
         for (Row& row : few) row.want = want;
-        const Pass pass{.rows = few, .spans = spans, .draft_adapter = adapter};
+        few.front().allowed = 0;
+        const Pass pass{.rows = few, .spans = spans, .draft_adapter = adapter, .allowed = {&list, 1}};
         for (int launch = 0; launch < 2; ++launch) SLIP_TRY_(forward(pass, out));  // the second is captured
       }
   return {};
@@ -176,8 +178,7 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   SLIP_TRY_(get(space_->rounded_TR, row_bytes(rows, rank_)));
   SLIP_TRY_(get(space_->shares, share_numbers(most.rows) * sizeof(float)));
   SLIP_TRY_(get(space_->arrivals, static_cast<size_t>(most_tiles_) * sizeof(int32_t)));
-  SLIP_TRY_(get(space_->taps_TE, rows * taps_width() * sizeof(float)));
-  SLIP_TRY(space_->taps_host, device_->allocate_host(rows * taps_width() * sizeof(float), "hidden states"));
+  SLIP_TRY_(make_room_for_taps(*space_, most.rows));
   const size_t bytes = PassLayout(most, rope_.half()).bytes;
   SLIP_TRY_(get(space_->pass, bytes));
   SLIP_TRY(space_->pass_host, device_->allocate_host(bytes, "a pass's rows"));
@@ -252,7 +253,7 @@ void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayo
   attend({counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots),
           as<Bf16>(space_->q_THP), keys, values, o.heads, o.kv_heads, padded_, as<float>(space_->sums_NHP),
           as<float>(space_->tops_NH), as<float>(space_->totals_NH)},
-         shape.room.items, shape.queries, device_->stream(), static_cast<int>(plan_.items.size()));
+         shape.room.items, shape.queries, device_->stream(), shape.crowded ? kMostUnitBlocks + 1 : 1);
   join({counts, in_pass<int32_t>(layout.first_partial), as<float>(space_->sums_NHP), as<float>(space_->tops_NH),
         as<float>(space_->totals_NH), o.heads, o.head_width, padded_, row_tiles(space_->attended_THK, shape.room.rows)},
        shape.room.rows, device_->stream());
@@ -382,9 +383,10 @@ Status CudaLm::write_allowed(const Pass& pass) {
   if (const size_t bytes = std::bit_ceil(std::max<size_t>(lists, kRowGroup)) * words * sizeof(uint32_t);
       bytes > b_.allowed_LW.bytes()) {
     SLIP_TRY_(device_->wait());
-    graphs_.clear();
-    SLIP_TRY(b_.allowed_LW, device_->allocate(bytes, "allowed ids"));
+    SLIP_TRY(Memory there, device_->allocate(bytes, "allowed ids"));
     SLIP_TRY(allowed_host_, device_->allocate_host(bytes, "allowed ids"));
+    graphs_.clear();
+    b_.allowed_LW = std::move(there);
   }
   auto* bits_LW = allowed_host_.data<uint32_t>();
   std::fill_n(bits_LW, lists * words, 0U);
@@ -482,8 +484,8 @@ Result<std::optional<TokenId>> CudaLm::draw(int32_t line, std::span<const uint64
   constexpr size_t kBitsAt = 16;
   const size_t words = static_cast<size_t>(options_.vocab + 63) / 64, given = std::min(words, bits.size());
   if (drawn_.bytes() == 0) {
-    SLIP_TRY(drawn_, device_->allocate(kBitsAt + words * sizeof(uint64_t), "a draw"));
     SLIP_TRY(drawn_host_, device_->allocate_host(kBitsAt + words * sizeof(uint64_t), "a draw"));
+    SLIP_TRY(drawn_, device_->allocate(kBitsAt + words * sizeof(uint64_t), "a draw"));
   }
   char *here = drawn_host_.data<char>(), *there = drawn_.data<char>();
   if (!bits.empty()) {
@@ -502,10 +504,22 @@ Result<std::optional<TokenId>> CudaLm::draw(int32_t line, std::span<const uint64
 }
 
 Status CudaLm::set_taps(std::span<const int32_t> layers) {
+  if (std::ranges::equal(layers, info_.tap_layers)) return {};  // every answer with a draft head asks for them
   SLIP_TRY_(choose_taps(layers, options_.layers, info_));
   SLIP_TRY_(device_->wait());
-  graphs_.clear();
-  captured_.largest = long_.largest = {};
+  std::erase_if(graphs_, [](const auto& g) { return g.first.taps; });
+  for (Space* space : {&captured_, &long_})
+    if (space->largest.rows > 0) SLIP_TRY_(make_room_for_taps(*space, space->largest.rows));
+  return {};
+}
+
+Status CudaLm::make_room_for_taps(Space& space, int32_t rows) {
+  const size_t bytes = static_cast<size_t>(rows) * taps_width() * sizeof(float);
+  space.taps_TE = space.taps_host = {};
+  const Room before = std::exchange(space.largest, {});  // until both are there
+  SLIP_TRY(space.taps_TE, device_->allocate(bytes, "hidden states"));
+  SLIP_TRY(space.taps_host, device_->allocate_host(bytes, "hidden states"));
+  space.largest = before;
   return {};
 }
 
@@ -540,6 +554,7 @@ Status CudaLm::send_and_run(const Pass& pass, PassOutput& out) {
   const bool whole = !by_want_.logits_N.empty(), largest = !by_want_.likely_N.empty();
   const Shape shape{.room = room,
                     .queries = rounded_queries(planner_.queries(pass.rows.size())),
+                    .crowded = static_cast<int>(plan_.items.size()) * options_.kv_heads > kMostUnitBlocks,
                     .wanted = wanted,
                     .adapter = pass.draft_adapter,
                     .taps = pass.taps,

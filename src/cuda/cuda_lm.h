@@ -28,8 +28,8 @@ class CudaLm final : public Lm, private KeptLogits {
   uint64_t passes() const override { return check_.passes(); }
 
   int graphs() const;  // captured so far
-  /// Runs and captures passes of every shape that an answer behind up to 4,096 keys needs, so that the first answer is as quick as others; the
-  /// first kernels of a prompt too. Done by create() where a device loads kernels when they are first launched. Overwrites slots.
+  /// Runs and captures passes of every shape that most answers behind up to 4,096 keys need, so that the first one is as quick as others; runs the
+  /// kernels of a prompt too. For a device that loads kernels when they are first launched. Overwrites slots.
   Status capture_usual();
 
  private:
@@ -52,8 +52,9 @@ class CudaLm final : public Lm, private KeptLogits {
   /// What a captured graph depends on.
   struct Shape {
     Room room;
-    int queries = 0;  // of the largest item, as the kernel rounds them
-    int wanted = 0;   // room for rows that want something: the device chooses their ids
+    int queries = 0;       // of the largest item, as the kernel rounds them
+    bool crowded = false;  // so many items that attention's blocks walk the units of keys
+    int wanted = 0;        // room for rows that want something: the device chooses their ids
     bool adapter = false, taps = false, logits = false, likely = false;
     auto operator<=>(const Shape&) const = default;
   };
@@ -62,6 +63,7 @@ class CudaLm final : public Lm, private KeptLogits {
   Status upload_weights(const DecoderWeights& weights, ThreadPool& pool);
   Result<Layer> upload_layer(const LayerWeights& w, ThreadPool& pool);
   Status make_room(const Pass& pass, const Room& room);
+  Status make_room_for_taps(Space& space, int32_t rows);
   const float* address_of(const FeatureView& features, Feature its) const;
   Status write_pass(const Pass& pass, const PassLayout& layout);
   Status send_and_run(const Pass& pass, PassOutput& out);
@@ -111,8 +113,8 @@ class CudaLm final : public Lm, private KeptLogits {
   int32_t most_tiles_ = 0;  // of a matrix
   std::vector<Layer> layers_;
   Buffers b_;
-  Space captured_,
-      long_;  // of passes of up to 64 rows, which graphs point into, and of longer ones, which may grow with every prompt
+  Space captured_;  // of passes of up to 64 rows: graphs point into it
+  Space long_;      // of longer ones: may grow with every prompt
   Space* space_ = &captured_;
   Memory allowed_host_, logits_host_, line_host_;
   Memory drawn_, drawn_host_;      // a draw's id, then the bits of the ids that it may be

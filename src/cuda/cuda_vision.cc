@@ -131,11 +131,12 @@ Result<const CudaVision::AxisTaps*> CudaVision::taps_there(const BicubicTaps& ta
   constexpr size_t kMost = 16;
   const auto same = [&](const AxisTaps& t) { return t.from == from && t.to == to; };
   if (const auto found = std::ranges::find_if(taps_, same); found != taps_.end()) return &*found;
-  if (taps_.size() == kMost) {
-    SLIP_TRY_(device_->wait());  // what runs still reads them
-    taps_.clear();
-  }
   AxisTaps t{from, to, {}, {}};
+  if (taps_.size() == kMost) {  // the oldest ones' memory: the stream has read them before it writes these
+    t.ranges = std::move(taps_.front().ranges);
+    t.weights = std::move(taps_.front().weights);
+    taps_.erase(taps_.begin());
+  }
   SLIP_TRY_(send_list(*device_, t.ranges, taps.ranges));
   SLIP_TRY_(send_list(*device_, t.weights, taps.weights));
   return &taps_.emplace_back(std::move(t));

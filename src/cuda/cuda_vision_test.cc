@@ -12,6 +12,7 @@
 #include <random>
 
 #include "cuda/features.h"
+#include "image/bicubic.h"
 #include "models/config/config.h"
 #include "models/loader.h"
 #include "models/vision/qwen_vision.h"
@@ -139,7 +140,7 @@ TEST_F(Vision, PicturesAreResizedAndCutThere) {
   config.max_pixels = int64_t{40} * factor * factor;
   std::vector<PatchGrid> here, there;
   for (const auto& [width, height] :
-       {std::pair{200, 90}, {5, 6}, {factor * 6, 50}, {33, factor * 4}, {factor * 3, factor * 3}, {2, 390}, {200, 90}}) {
+       {std::pair{200, 90}, {5, 6}, {factor * 6, 50}, {33, factor * 4}, {factor * 3, factor * 3}, {8, 1500}, {200, 90}}) {
     auto picture = std::make_shared<Image>();
     picture->width = width;
     picture->height = height;
@@ -154,6 +155,7 @@ TEST_F(Vision, PicturesAreResizedAndCutThere) {
     EXPECT_EQ(source->h, here.back().h);
     there.push_back(std::move(*source));
   }
+  EXPECT_TRUE(shrinks_down_first(8, 1500, there[5].h * config.patch_size));
   EXPECT_EQ(there[0].content, there[6].content);
   EXPECT_NE(there[0].content, there[1].content);
   const std::vector<float> expected = encode(here);
@@ -166,6 +168,38 @@ TEST_F(Vision, PicturesAreResizedAndCutThere) {
     alone.insert(alone.end(), one.begin(), one.end());
   }
   EXPECT_EQ(alone, expected);
+}
+
+// Videos in grids of other shapes may have the same values.
+TEST_F(Vision, TheSameValuesInAnotherGridAreOthers) {
+  move_to_device();
+  PatchGrid wide = images_[0];
+  wide.h *= wide.h == wide.w ? 2 : 1;
+  wide.values.assign(static_cast<size_t>(wide.patches() * wide.patch_dim), 0.5F);
+  PatchGrid tall = wide;
+  std::swap(tall.h, tall.w);
+  Features one, other;
+  ASSERT_TRUE(tower_->features({&wide, 1}, one));
+  ASSERT_TRUE(tower_->features({&tall, 1}, other));
+  EXPECT_NE(one.resident[0]->content(), other.resident[0]->content());
+}
+
+// More sizes than are kept, twice.
+TEST_F(Vision, PicturesOfManySizesAreResizedThere) {
+  move_to_device();
+  PreprocessorConfig config;
+  config.patch_size = tower_->config().patch;
+  config.merge_size = tower_->config().merge;
+  config.temporal_patch_size = tower_->config().temporal_patch;
+  config.min_pixels = config.max_pixels = int64_t{config.factor()} * config.factor();
+  std::vector<PatchGrid> here, there;
+  for (int i = 0; i < 24; ++i) {
+    auto picture = std::make_shared<Image>(Image{30 + i % 12, 40 + 3 * (i % 12), {}});
+    for (int b = 0; b < 3 * picture->width * picture->height; ++b) picture->rgb.push_back(static_cast<uint8_t>(b * (i + 7) / 5));
+    here.push_back(*qwen_patches(*picture, config));
+    there.push_back(*patches_to_make(picture, config));
+  }
+  EXPECT_EQ(encode(there), encode(here));
 }
 
 // A block per image; memory goes back when nobody holds it, and what somebody holds stays as it is.

@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cuda/runtime.h"
@@ -16,15 +17,18 @@ class FeatureMemory {
  public:
   explicit FeatureMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   Device& device() const { return *device_; }
-  /// At least so many bytes. kResource where the device has no more.
+  /// At least so many bytes. kResource where the device has no more, what is kept included.
   Result<Memory> take(size_t bytes);
   void give(Memory memory);
 
  private:
-  static constexpr size_t kMostKept = 8;
+  static constexpr size_t kMostKept = size_t{64} << 20;  // bytes: a dozen pictures of a 3B model
+  std::optional<Memory> find(size_t bytes);
+  void drop_kept();
   std::shared_ptr<Device> device_;  // before what lives on it
   std::mutex mutex_;
   std::vector<Memory> kept_;  // longest unused first
+  size_t kept_bytes_ = 0;
 };
 
 class CudaFeatures final : public ResidentFeatures {

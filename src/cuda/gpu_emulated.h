@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 // CUDA's own words, empty for this compiler.
 #define __global__
@@ -156,9 +157,19 @@ using Stream = void*;
 
 void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const std::function<void()>& kernel);
 
+/// While a pass is captured its launches and copies are put down, with what they are given, and run when it is launched; null: at once.
+using Captured = std::vector<std::function<void()>>;
+Captured*& capturing();
+inline void run_or_capture(std::function<void()> work) {
+  if (Captured* list = capturing())
+    list->push_back(std::move(work));
+  else
+    work();
+}
+
 template <class Args>
 void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream, const Args& args, int = 1) {
-  run_blocks(columns, rows, threads, shared_bytes, [&] { kernel(args); });
+  run_or_capture([=] { run_blocks(columns, rows, threads, shared_bytes, [&] { kernel(args); }); });
 }
 
 }  // namespace slip::gpu

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
   const int t = block_x();
   if (t >= a.counts->rows) return;
   const int width = a.embedding.k, input = a.inputs_T[t];
-  const float* feature_D = a.features_TxD[t];
+  const float* feature_D = a.features_T[t];
   float* x_D = a.x_TD + static_cast<size_t>(t) * static_cast<size_t>(width);
   for (int d = thread() * kPiece; d < width; d += kThreads * kPiece) {
     float v[kPiece];

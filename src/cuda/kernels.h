@@ -57,8 +57,8 @@ struct RowTiles {
 
 struct EmbedArgs {
   const PassCounts* counts;
-  const int32_t* inputs_T;           // tokens
-  const float* const* features_TxD;  // of each row: a feature row's numbers in place of the token's, or null
+  const int32_t* inputs_T;         // tokens
+  const float* const* features_T;  // of each row: a feature row's numbers in place of the token's, or null
   Tiles embedding;
   float* x_TD;
 };
@@ -269,7 +269,9 @@ void product(const ProductArgs& args, int rows, StreamHandle stream);
 void place(const PlaceArgs& args, int rows, StreamHandle stream);
 // Attention: where some `typical` items make up to `most_unit_blocks` blocks, a warp has a unit of keys, where more, it walks the units; the sums are
 // the same.
-void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical, int most_unit_blocks = 4 * kRuns);
+constexpr int kMostUnitBlocks = 4 * kRuns;
+void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical,
+            int most_unit_blocks = kMostUnitBlocks);
 void join(const JoinArgs& args, int rows, StreamHandle stream);
 void gather(const GatherArgs& args, int rows, StreamHandle stream);
 void round(const RoundArgs& args, int rows, StreamHandle stream);

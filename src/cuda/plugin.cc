@@ -10,7 +10,9 @@ namespace {
 slip::Result<std::unique_ptr<slip::Lm>> create(int index, const slip::DecoderOptions& options, const slip::DecoderWeights& weights,
                                                int32_t slots, slip::ThreadPool& pool) {
   SLIP_TRY(auto device, slip::cuda::Device::open(index));
+  const bool late = device->loads_late();
   SLIP_TRY(auto lm, slip::cuda::CudaLm::create(std::move(device), options, weights, slots, pool));
+  if (late) SLIP_TRY_(lm->capture_usual());
   return std::unique_ptr<slip::Lm>(std::move(lm));
 }
 

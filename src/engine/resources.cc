@@ -80,6 +80,20 @@ Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_
 
 namespace {
 
+/// A draft that has no name in the other vocabulary is never made.
+Status check_names(const std::string& name, const VocabularyMap& to_draft) {
+  int32_t named = 0;
+  for (int32_t id = 0; id < to_draft.size(); ++id) named += to_draft[TokenId{id}].has_value();
+  if (named == 0)
+    return bad_input("{}: expected a draft model that spells tokens as the target does, got one that has none of its {}", name,
+                     to_draft.size());
+  constexpr int32_t kFew = 10;
+  if (named < to_draft.size() / kFew)
+    log(LogLevel::kWarn, "draft model {}: has {} of the target's {} tokens: the others are never drafted", name, named,
+        to_draft.size());
+  return {};
+}
+
 Result<PreviousAnswer> previous_of(const json::value& v, const std::string& where, const Form* form, int32_t vocab) {
   if (!v.is_object()) return bad_input("{}: expected the result of run --json, got another type", where);
   const json::object& o = v.get_object();
@@ -214,6 +228,7 @@ struct Resources::Parts {
       }
       SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
                                                      small.lm().info().vocab, form.get(), own));
+      SLIP_TRY_(check_names(name, maps.to_draft));
       draft.lm = &small.lm();
       draft.prefix_cache = &draft_prefix_cache;
       draft.to_draft = std::move(maps.to_draft);

@@ -13,7 +13,7 @@
 
 namespace slip {
 
-/// Feature rows of one image, or of one call of a tower, in a device's memory. They stay as long as this does.
+/// Feature rows of one image in a device's memory. They stay as long as this does.
 class ResidentFeatures {
  public:
   ResidentFeatures(int32_t rows, int32_t width, ContentHash content) : rows_(rows), width_(width), content_(content) {}

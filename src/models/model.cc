@@ -221,40 +221,31 @@ Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float
   return {};
 }
 
-namespace {
-
-/// Features of a call, image by image.
-std::vector<Features> of_each(std::span<const PatchGrid> images, Features all, size_t width) {
-  std::vector<Features> out(images.size());
-  for (size_t i = 0; i < all.resident.size(); ++i) out[i].resident.push_back(std::move(all.resident[i]));
-  auto from = all.numbers_ND.begin();
-  for (size_t i = 0; i < images.size() && !all.numbers_ND.empty(); ++i) {
-    const auto end = from + static_cast<ptrdiff_t>(static_cast<size_t>(images[i].merged()) * width);
-    out[i].numbers_ND.assign(from, end);
-    from = end;
-  }
-  return out;
-}
-
-}  // namespace
-
 Status Model::image_features(std::span<const PatchGrid> images, Features& features, const CancelToken& cancel) {
   if (images.empty()) return {};
   const OperationScope encoding("tower");
   if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
-  Features all;
   if (!features_.enabled()) {
+    Features all;
     SLIP_TRY_(vision_->features(images, features.empty() ? features : all, cancel));
     features.append(all);
     return {};
   }
+  const Status done = kept_or_made(images, features, cancel);
+  if (done || done.error().kind != ErrorKind::kResource || features_.bytes() == 0) return done;
+  features_.drop();  // features that are kept give way to those that are needed
+  return kept_or_made(images, features, cancel);
+}
+
+Status Model::kept_or_made(std::span<const PatchGrid> images, Features& features, const CancelToken& cancel) {
+  Features all;
   std::vector<const PatchGrid*> missing;
   for (const PatchGrid& g : images)
     if (!features_.get(g)) missing.push_back(&g);
   std::vector<Features> made;
-  if (missing.size() == images.size()) {
+  if (missing.size() == images.size() && vision_->makes_patches()) {  // here a request gives way to others between pictures
     SLIP_TRY_(vision_->features(images, all, cancel));
-    made = of_each(images, std::move(all), static_cast<size_t>(lm_->info().hidden_size));
+    for (FeatureBlock& block : all.resident) made.push_back({{std::move(block)}, {}});
   } else {
     for (const PatchGrid* g : missing) SLIP_TRY_(vision_->features({g, 1}, made.emplace_back(), cancel));
   }

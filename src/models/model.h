@@ -69,7 +69,7 @@ class Model {
   const std::optional<PreprocessorConfig>& preprocessor() const { return preprocessor_; }
 
   /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
-  /// A tower that makes its patches itself, on a device, gets the picture as it is: of the reference that copy which it keeps.
+  /// A tower on a device makes the patches itself, from a copy of the picture, or from the picture that is shared with it.
   Result<PatchGrid> preprocess(const Image& image) const;
   Result<PatchGrid> preprocess(std::shared_ptr<const Image> image) const;
   /// Appends the images' feature rows, where the tower leaves them.
@@ -103,6 +103,7 @@ class Model {
   Result<DraftAdapter> load_adapter();
   Status make_towers(LoadedWeights& weights);
   Status place_tower(QwenVision& vision);
+  Status kept_or_made(std::span<const PatchGrid> images, Features& features, const CancelToken& cancel);
   Result<Prompt> patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images, std::span<const float> history,
                               const CancelToken& cancel);
   std::filesystem::path folder_;

@@ -11,8 +11,10 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -197,9 +199,15 @@ slip::Status dispatch(const Arguments& a) {
   return run_training(a);
 }
 
-}  // namespace
+/// The end of the process. Libraries of torch clear up after themselves when a process ends, in whatever order the loader finds: with PyTorch 2.11's
+/// wheel for CUDA that ended in "free(): invalid pointer", after all work was done. Files are closed by now; what is left is in memory.
+[[noreturn]] void leave(int code) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   slip::open_closed_streams();
   prepare_environment(argv);
   CLI::App app{"Slipstream's trainer: dual-stream objectives on libtorch", "slipstream-train"};
@@ -238,3 +246,7 @@ int main(int argc, char** argv) {
   slip::say(fmt::format("slipstream-train: {}\n", status.error().message));
   return static_cast<int>(status.error().kind);
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { leave(run(argc, argv)); }

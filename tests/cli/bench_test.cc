@@ -112,7 +112,7 @@ TEST_F(Bench, VisionTimesEveryStage) {
 }
 
 TEST_F(Bench, AnswerGivesMillisecondsPerStage) {
-  const auto all = lines({"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--rows", "300", "--json"});
+  const auto all = lines({"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--rows", "800", "--json"});
   ASSERT_EQ(all.size(), 4u);
   for (const json::value& v : all) {
     const std::string preset(v.at("preset").as_string());
@@ -124,6 +124,7 @@ TEST_F(Bench, AnswerGivesMillisecondsPerStage) {
     EXPECT_EQ(v.at("extrapolated").as_bool(), preset.ends_with("ar")) << preset;
     EXPECT_EQ(number(ms, "draft") > 0, preset.ends_with("spec")) << preset;
   }
+  refused({"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--rows", "300"}, 2, "--rows: expected at least 7");
   EXPECT_EQ(all[0].at("forwards").as_int64(), 404);
   const double per_pass = number(all[2], "tokens_per_forward");
   EXPECT_EQ(all[2].at("tokens").as_int64(), 404);
@@ -158,7 +159,7 @@ TEST_F(Bench, AnAnswerInTheModelsOwnFormIsAccountedForByOperation) {
 }
 
 TEST_F(Bench, AnswerLeavesOutTheRowsOfTheFrameBefore) {
-  const std::vector<std::string> request{"bench",      "answer",        "--model", fixture("models/qwen2_5_vl"), "--rows", "300",
+  const std::vector<std::string> request{"bench",      "answer",        "--model", fixture("models/qwen2_5_vl"), "--rows", "800",
                                          "--decoders", "scaffold-spec", "--json"};
   std::vector<std::string> again = request;
   again.push_back("--reuse");
@@ -179,7 +180,7 @@ TEST_F(Bench, TextIsAskedOfAutoAndWithMeasuredLengthsToo) {
   }
   EXPECT_TRUE(all[0].at("chosen").is_null());
   EXPECT_FALSE(all[1].at("chosen").as_string().empty());
-  EXPECT_GT(number(all[2], "tokens_per_forward"), 1.5);
+  EXPECT_GE(number(all[2], "tokens_per_forward"), 1) << "how much it drafts goes by what passes cost here";
   refused({"bench", "text", "--model", SLIP_SOURCE_DIR "/models/tri", "--decoders", "nonsense"}, 2, "got 'nonsense'");
   refused({"bench", "text", "--model", SLIP_SOURCE_DIR "/models/tri", "--decoders", "self-spec/exact/measured", "--calibrate",
            path("w.json")},

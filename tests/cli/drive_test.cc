@@ -185,6 +185,14 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   refused({"eval", "--merge", path("a.jsonl"), write("half.jsonl", lines.substr(0, 100))}, 3, "half.jsonl: expected a line");
   const Ran cut = run({"eval", "--merge", path("a.jsonl"), write("cut.jsonl", lines.substr(0, lines.size() - 100))});
   EXPECT_NE(cut.err.find("cut.jsonl: its last line is cut"), std::string::npos) << cut.err;
+  std::string elsewhere = lines;
+  for (size_t at = 0; (at = elsewhere.find("\"isa\":\"", at)) != std::string::npos; at += 7) elsewhere.insert(at + 7, "other-");
+  EXPECT_NE(elsewhere, lines);
+  const std::string says = "another instruction set may give another answer";
+  const Ran mixed = run({"eval", "--merge", path("a.jsonl"), write("elsewhere.jsonl", elsewhere)});
+  EXPECT_EQ(mixed.code, 0) << mixed.err;
+  EXPECT_NE(mixed.err.find(says), std::string::npos) << mixed.err;
+  EXPECT_EQ(run({"eval", "--merge", path("a.jsonl"), path("b.jsonl")}).err.find(says), std::string::npos);
   // One table is of one model, one temperature and, where that draws, one seed.
   const auto other = [&](const std::string& name, std::string_view from, std::string_view to) {
     std::string lines = read_bytes(path(name));

@@ -62,7 +62,10 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
     grids.push_back({g.t, g.h, g.w});
     features += g.merged();
   }
-  const int words = std::max(2, o.rows - features), before = words * 4 / 5;  // the ego history stands behind the pictures
+  const int words = o.rows - features, before = words * 4 / 5;  // the ego history stands behind the pictures
+  if (words < 2)
+    return usage_error("--rows: expected at least {} for the rows of {} pictures and text around them, got {}", features + 2,
+                       grids.size(), o.rows);
   text(tokens, before);
   for (size_t i = 0; i < grids.size(); ++i) tokens.push_back(*model.config().image_token);
   text(tokens, words - before);
@@ -156,7 +159,8 @@ Result<double> plan_ms() {
 struct Outcome {
   Stages ms;
   Statistics statistics;
-  std::string chosen, why;  // by auto
+  std::string chosen, why;         // by auto
+  std::optional<double> first_ms;  // of the first answer by this decoder, on a device
   int64_t passes_run = 0, passes = 0;
   bool as_recorded = false;
 };
@@ -298,6 +302,7 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                         {"commit", m.commit},
                         {"plan", m.plan},
                         {"total", m.total()}}},
+                      {"first_ms", out.first_ms ? json::value(*out.first_ms) : json::value()},
                       {"read_gbps", state.read_gbps},
                       {"steady", state.steady()},
                       {"dot_gops", peak},
@@ -362,12 +367,15 @@ Status bench_answer(const BenchAnswerOptions& asked_for) {
   for (const std::string& preset : o.presets) {
     SLIP_TRY_(check_interrupt());
     OperationClock& clock = *clocks.emplace_back(std::make_unique<OperationClock>());
-    // A pass's shape runs as it is the first time and is captured the second.
+    // A pass's shape runs as it is the first time and is captured the second, but for those that are captured at load.
+    std::optional<double> first_ms;
     for (int before = 0; before < 2 && !device.cpu(); ++before) {
       OperationClock uncounted;
-      SLIP_TRY_(answer_with(preset, model, asked, o, odds, uncounted));
+      SLIP_TRY(const Outcome warming, answer_with(preset, model, asked, o, odds, uncounted));
+      if (before == 0) first_ms = warming.ms.total();
     }
-    SLIP_TRY(const Outcome out, answer_with(preset, model, asked, o, odds, clock));
+    SLIP_TRY(Outcome out, answer_with(preset, model, asked, o, odds, clock));
+    out.first_ms = first_ms;
     const MachineState state = watch.next();
     if (!out.as_recorded) return check_failed("bench answer: {}: expected the recorded answer, got another", preset);
     if (o.json)

@@ -60,6 +60,7 @@ void bench_vision_command(CLI::App* bench, Chosen& chosen) {
   add_device(c, v.device);
   add_threads(c, v.threads);
   add_json(c, v.json);
+  c->footer("JSON: on a device ms has hash, by which features of a picture are known, in place of resize, which its tower does.");
   c->callback([&chosen] { chosen = {[] { return bench_vision(v); }, &v.json}; });
 }
 
@@ -96,7 +97,10 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   add_device(e, a.device);
   add_threads(e, a.threads);
   add_json(e, a.json);
-  e->footer("On a device each decoder answers three times and the third is shown: the passes of the first two are being captured.");
+  e->footer(
+      "On a device each decoder answers three times and the third is shown: passes of the first two may be captured meanwhile. "
+      "JSON: first_ms is the "
+      "first one's total.");
   e->callback([&chosen, e] {
     for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every"})
       a.recorded |= e->count(of_recorded) > 0;

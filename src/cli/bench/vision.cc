@@ -105,7 +105,7 @@ struct VisionRuns {
   json::object ms() const {
     if (!by_stages)
       return {{"decode", of([](auto& r) { return r.decode_ms; })},
-              {"resize", of([](auto& r) { return r.resize_ms; })},
+              {"hash", of([](auto& r) { return r.resize_ms; })},  // of the picture, by which its features are known
               {"tower", of([](auto& r) { return r.tower_ms; })}};
     return {{"decode", of([](auto& r) { return r.decode_ms; })},
             {"resize", of([](auto& r) { return r.resize_ms; })},

@@ -59,6 +59,7 @@ struct Overlap {
 };
 thread_local Overlap overlap;
 thread_local int hurried_warps = 0;
+thread_local Captured* captured = nullptr;
 
 void yield() {
   const int me = block->current;
@@ -112,6 +113,8 @@ void multiply(std::array<Lane, kWarp>& lanes) {
 }
 
 }  // namespace
+
+Captured*& capturing() { return captured; }
 
 int thread() { return block->current; }
 int block_x() { return block->x; }

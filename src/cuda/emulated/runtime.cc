@@ -2,13 +2,15 @@
 // The device of gpu_emulated.h: memory is memory, work is done when it is asked for.
 #include <cstring>
 
+#include "cuda/gpu_emulated.h"
 #include "cuda/runtime.h"
 
 namespace slip::cuda {
 namespace {
 
+/// As a device's: kernels with what they were given when the work was captured, whatever has become of it since.
 struct EmulatedGraph final : Graph {
-  std::function<Status()> work;
+  gpu::Captured work;
 };
 
 class Emulated final : public Device {
@@ -24,21 +26,32 @@ class Emulated final : public Device {
   Status wait() override { return {}; }
   Result<std::unique_ptr<Graph>> capture(const std::function<Status()>& work) override {
     auto graph = std::make_unique<EmulatedGraph>();
-    graph->work = work;
+    gpu::capturing() = &graph->work;
+    const Status done = work();
+    gpu::capturing() = nullptr;
+    SLIP_TRY_(done);
     return std::unique_ptr<Graph>(std::move(graph));
   }
-  Status launch(Graph& graph) override { return static_cast<EmulatedGraph&>(graph).work(); }
+  Status launch(Graph& graph) override {
+    for (const auto& work : static_cast<EmulatedGraph&>(graph).work) work();
+    return {};
+  }
 
  private:
   static Status copy(void* to, const void* from, size_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    gpu::run_or_capture([=] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
     return {};
   }
   Result<std::shared_ptr<void>> get(size_t bytes, bool, std::string_view what) override {
     const size_t whole = (bytes + 255) / 256 * 256;
     void* p = std::aligned_alloc(256, whole);
     if (p == nullptr) return resource_error("{}: expected {} bytes of memory, got none", what, bytes);
-    return std::shared_ptr<void>(std::memset(p, 0, whole), std::free);
+    return std::shared_ptr<void>(std::memset(p, 0, whole), [whole](void* q) {
+      std::memset(q, 0xFF, whole);  // numbers that are none: whoever still reads them shows it
+      std::free(q);
+    });
   }
   std::string name_ = "emulated";
 };

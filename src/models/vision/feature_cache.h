@@ -18,6 +18,11 @@ class FeatureCache {
   /// Null where it is not there. Holds until the next put.
   const Features* get(const PatchGrid& image);
   void put(const PatchGrid& image, Features features);
+  /// Lets go of all; what it counted stays counted.
+  void drop() {
+    entries_.clear();
+    bytes_ = 0;
+  }
   size_t bytes() const { return bytes_; }
   int64_t hits() const { return hits_; }
   int64_t queries() const { return queries_; }

@@ -381,6 +381,17 @@ void copy_there(std::span<const T> from, std::span<const T> to) {  // `to` is of
 
 }  // namespace
 
+namespace {
+
+/// The same values are other features in another grid.
+ContentHash content_of_values(const PatchGrid& g) {
+  const ContentHash values = g.content.empty() ? content_hash(std::span<const float>(g.values)) : g.content;
+  const uint64_t sides = (static_cast<uint64_t>(g.t) << 40) ^ (static_cast<uint64_t>(g.h) << 20) ^ static_cast<uint64_t>(g.w);
+  return {mix_hash(values.low, sides), mix_hash(values.high, ~sides) | 1};
+}
+
+}  // namespace
+
 Status QwenVision::encode_on_device(std::span<const PatchGrid> images, Features& out) {
   const OperationScope there("tower on the device");
   const Layout layout = lay_out(images);
@@ -402,7 +413,7 @@ Status QwenVision::encode_on_device(std::span<const PatchGrid> images, Features&
     } else {
       copy_there(part(std::span<const float>(images[i].values)), part(to.pixels_PN));
     }
-    if (piece == 0 && to.content.empty()) sent.images()[i].content = content_hash(std::span<const float>(images[i].values));
+    if (piece == 0 && !to.picture) sent.images()[i].content = content_of_values(images[i]);
   });
   const size_t table = count(layout.patches, config_.head_width() / 2);
   SLIP_TRY(out.resident, device_->encode({sent.images(),
