@@ -240,8 +240,9 @@ Status Model::image_features(std::span<const PatchGrid> images, Features& featur
 Status Model::kept_or_made(std::span<const PatchGrid> images, Features& features, const CancelToken& cancel) {
   Features all;
   std::vector<const PatchGrid*> missing;
+  std::vector<const Features*> kept;
   for (const PatchGrid& g : images)
-    if (!features_.get(g)) missing.push_back(&g);
+    if (!kept.emplace_back(features_.get(g))) missing.push_back(&g);
   std::vector<Features> made;
   if (missing.size() == images.size() && vision_->makes_patches()) {  // here a request gives way to others between pictures
     SLIP_TRY_(vision_->features(images, all, cancel));
@@ -249,11 +250,8 @@ Status Model::kept_or_made(std::span<const PatchGrid> images, Features& features
   } else {
     for (const PatchGrid* g : missing) SLIP_TRY_(vision_->features({g, 1}, made.emplace_back(), cancel));
   }
-  size_t next = 0;
-  for (const PatchGrid& g : images) {
-    const bool fresh = next < missing.size() && missing[next] == &g;
-    features.append(fresh ? made[next++] : *features_.get(g));
-  }
+  auto fresh = made.begin();
+  for (const Features* its : kept) features.append(its ? *its : *fresh++);
   for (size_t i = 0; i < missing.size(); ++i) features_.put(*missing[i], std::move(made[i]));
   return {};
 }

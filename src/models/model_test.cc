@@ -84,6 +84,35 @@ TEST_P(FolderFixture, PromptFromTokensHasTheReferencesRowsAndPositions) {
   EXPECT_FALSE((*model)->build_prompt(std::span<const TokenId>{}, grids));
 }
 
+// In whatever order and company, and a picture is counted once in a call.
+TEST_P(FolderFixture, FeaturesThatAreKeptAreThoseOfTheTower) {
+  const fs::path folder = kFixtures / "models" / GetParam();
+  auto model = load_model(folder, {WeightType::kF32, 1, 64});
+  ASSERT_TRUE(model) << model.error().message;
+  std::vector<PatchGrid> one{*(*model)->preprocess(*load_image(folder / "image_0.png"))};
+  one.push_back(one[0]);
+  for (float& x : one[1].values) x = -x;
+  std::vector<PatchGrid> pair = {one[1], one[0]};
+  const auto encoded = [&](std::span<const PatchGrid> images) {
+    std::vector<float> out;
+    EXPECT_TRUE((*model)->encode_images(images, out));
+    return out;
+  };
+  const std::vector<float> first = encoded({one.data(), 1}), both = encoded(pair);
+  for (std::vector<PatchGrid>* images : {&one, &pair})
+    for (PatchGrid& g : *images) g.content = content_hash(std::span<const float>(g.values));
+  (*model)->keep_features(1 << 20);
+  const FeatureCache& kept = (*model)->kept_features();
+  EXPECT_EQ(encoded({one.data(), 1}), first);
+  EXPECT_EQ(kept.hits(), 0);
+  EXPECT_EQ(encoded(pair), both);
+  EXPECT_EQ(kept.hits(), 1);
+  EXPECT_EQ(encoded(pair), both);
+  EXPECT_EQ(kept.hits(), 3);
+  EXPECT_EQ(kept.queries(), 5);
+  EXPECT_EQ(kept.bytes(), both.size() * sizeof(float));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, FolderFixture, ::testing::Values("qwen2_5_vl", "qwen2_5_vl_flat"),
                          [](const auto& info) { return info.param; });
 
