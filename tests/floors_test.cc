@@ -65,6 +65,7 @@ const std::map<std::string, int> kFloor = {
     {"models", 430},
     {"models/draft", 440},
     {"convert", 450},
+    {"cuda/device", 395},
     {"cuda", 400},
     {"cuda/emulated", 410},
     {"engine", 500},

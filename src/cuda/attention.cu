@@ -4,7 +4,7 @@
 // of 64: a unit's sums are relative to its own largest score, and units are folded in their order. So one warp that walks all units and four warps
 // with a unit each come to the same bits; the second is for short passes. `join` folds what a row's items came to, in their order. Scores are in
 // powers of two.
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/kernels.h"
 #include "cuda/numbers.h"
 

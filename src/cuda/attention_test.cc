@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "cuda/gpu_emulated.h"
+#include "cuda/device/gpu_emulated.h"
 #include "cuda/pass_plan.h"
 
 namespace slip::cuda {

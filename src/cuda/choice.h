@@ -3,7 +3,7 @@
 // so that both lanes of an exchange come to the same bits. Sums of exponents depend on the tree of joins, which the kernels fix by the
 // vocabulary alone. lm/lm.h has the host's (choose_from).
 #pragma once
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/kernels.h"
 
 namespace slip::cuda {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/device/runtime.h"
 #include "cuda/pass_plan.h"
-#include "cuda/runtime.h"
 #include "cuda/tiles.h"
 #include "lm/pass_answers.h"
 #include "lm/pass_check.h"

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "cuda/device/runtime.h"
 #include "cuda/features.h"
 #include "cuda/pass_plan.h"
-#include "cuda/runtime.h"
 #include "cuda/tiles.h"
 #include "nn/device_vision.h"
 

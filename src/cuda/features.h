@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "cuda/runtime.h"
+#include "cuda/device/runtime.h"
 #include "lm/features.h"
 
 namespace slip::cuda {

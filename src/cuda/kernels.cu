@@ -3,7 +3,7 @@
 #include "cuda/kernels.h"
 
 #include "cuda/choice.h"
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/numbers.h"
 
 namespace slip::cuda {

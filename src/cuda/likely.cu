@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the host reads of a row's logits where its choice needs more than the largest: the few largest, or a draw; contracts in kernels.h. A block
 // for a row. Lanes take 32 neighbouring ids each, a warp 32 such groups at a time.
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/kernels.h"
 
 namespace slip::cuda {

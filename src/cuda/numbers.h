@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 
 namespace slip::cuda {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures on a device: Pillow's bicubic by its integer taps, patches, and features put into the order of an image's cells. A thread makes a pixel.
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/kernels.h"
 
 namespace slip::cuda {

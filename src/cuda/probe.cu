@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops that only read, or only multiply; contracts in probe_kernels.h.
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/probe_kernels.h"
 
 namespace slip::cuda {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device can do at best, measured on it: the ceilings beside which `bench forward --device` prints times.
 #pragma once
-#include "cuda/runtime.h"
+#include "cuda/device/runtime.h"
 #include "nn/device_plugin.h"
 
 namespace slip::cuda {

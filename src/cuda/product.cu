@@ -11,7 +11,7 @@
 // for its part of the rows, out of each other's shared memory. Above, a block takes two tiles and 128 or 192 rows at a time and makes
 // the same cuts in its own sums.
 #include "cuda/choice.h"
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/kernels.h"
 #include "cuda/numbers.h"
 #include "cuda/product_rings.h"

@@ -2,7 +2,7 @@
 // What a product's blocks go through, and how it gets to them: the cuts of a matrix into runs, rings of tiles in shared memory, and the warps that
 // fill these. For product.cu alone.
 #pragma once
-#include "cuda/gpu.h"
+#include "cuda/device/gpu.h"
 #include "cuda/kernels.h"
 
 namespace slip::cuda {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "cuda/gpu_emulated.h"
+#include "cuda/device/gpu_emulated.h"
 #include "cuda/kernels.h"
 
 namespace slip::cuda {

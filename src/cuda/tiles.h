@@ -6,8 +6,8 @@
 #include <span>
 
 #include "base/threads/threads.h"
+#include "cuda/device/runtime.h"
 #include "cuda/kernels.h"
-#include "cuda/runtime.h"
 #include "kernels/kernels.h"
 
 namespace slip::cuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks one after another, a block's threads as fibers in turn; contract in gpu_emulated.h.
-#include "cuda/gpu_emulated.h"
+#include "cuda/device/gpu_emulated.h"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 // The device of gpu_emulated.h: memory is memory, work is done when it is asked for.
 #include <cstring>
 
-#include "cuda/gpu_emulated.h"
-#include "cuda/runtime.h"
+#include "cuda/device/gpu_emulated.h"
+#include "cuda/device/runtime.h"
 
 namespace slip::cuda {
 namespace {

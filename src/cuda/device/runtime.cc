@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/runtime.h"
+#include "cuda/device/runtime.h"
 
 namespace slip::cuda {
 

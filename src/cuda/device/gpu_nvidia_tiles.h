@@ -3,7 +3,7 @@
 // rows (kRows x 64), both in shared memory in lines of 128 bytes whose 16-byte pieces are permuted (kernels.h). Hopper's warpgroup instruction
 // does it where the code is compiled for it (sm_90a), the warps' matrix instruction elsewhere; on an H100 both came to the same bits.
 #pragma once
-#include "cuda/gpu_nvidia.h"
+#include "cuda/device/gpu_nvidia.h"
 
 namespace slip::gpu {
 

@@ -2,7 +2,7 @@
 // CUDA's runtime behind runtime.h.
 #include <cuda_runtime.h>
 
-#include "cuda/runtime.h"
+#include "cuda/device/runtime.h"
 
 namespace slip::cuda {
 namespace {

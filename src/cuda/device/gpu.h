@@ -4,8 +4,8 @@
 // speed, races and clusters are left to find out on one.
 #pragma once
 #ifdef __CUDACC__
-#include "cuda/gpu_nvidia.h"
-#include "cuda/gpu_nvidia_tiles.h"
+#include "cuda/device/gpu_nvidia.h"
+#include "cuda/device/gpu_nvidia_tiles.h"
 #else
-#include "cuda/gpu_emulated.h"
+#include "cuda/device/gpu_emulated.h"
 #endif
