@@ -379,10 +379,6 @@ void copy_there(std::span<const T> from, std::span<const T> to) {  // `to` is of
   std::memcpy(const_cast<T*>(to.data()), from.data(), from.size_bytes());
 }
 
-}  // namespace
-
-namespace {
-
 /// The same values are other features in another grid.
 ContentHash content_of_values(const PatchGrid& g) {
   const ContentHash values = g.content.empty() ? content_hash(std::span<const float>(g.values)) : g.content;
