@@ -401,9 +401,11 @@ Status CudaLm::set_taps(std::span<const int32_t> layers) {
   SLIP_TRY_(choose_taps(layers, options_.layers, info_));
   SLIP_TRY_(device_->wait());
   std::erase_if(graphs_, [](const auto& g) { return g.first.taps; });
-  for (Space* space : {&captured_, &long_})
-    if (space->largest.rows > 0) SLIP_TRY_(make_room_for_taps(*space, space->largest.rows));
-  return {};
+  Status made;
+  for (Space* space : {&captured_, &long_})  // both: where one fails, neither keeps room for the layers of before
+    if (const int32_t rows = space->largest.rows; rows > 0)
+      if (Status its = make_room_for_taps(*space, rows); !its) made = std::move(its);
+  return made;
 }
 
 Status CudaLm::make_room_for_taps(Space& space, int32_t rows) {

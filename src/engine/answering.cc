@@ -320,7 +320,9 @@ void Answering::log_reply() const {
       "reply: {}: form {:.1f}, encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}, total {:.1f} ms; {} passes",
       out_.method.preset, out_.stages.form_ms, out_.stages.encode_ms, n.ms.prefill, n.ms.draft, n.ms.verify, out_.stages.plan_ms,
       out_.stages.total_ms, n.forwards);
-  if (const auto* d = std::get_if<ModelSpec>(&out_.method.drafter); d && n.drafter_forwards == 0 && n.tokens > n.forced_tokens + 1)
+  const bool always = out_.method.draft_length.kind == DraftLengthSpec::Kind::kFixed;  // others may rightly choose not to draft
+  if (const auto* d = std::get_if<ModelSpec>(&out_.method.drafter);
+      d && always && n.drafter_forwards == 0 && n.tokens > n.forced_tokens + 1)
     log(LogLevel::kWarn, "draft model {}: drafted nothing: what was asked or said has tokens that it does not have", d->name);
   if (n.nan_rows > 0) log(LogLevel::kWarn, "reply: {} rows were not finite: the answer is not to be trusted", n.nan_rows);
 }
