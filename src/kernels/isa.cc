@@ -22,8 +22,9 @@
 namespace slip {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames{"portable", "avx2", "avx512", "neon", "amx"};  // by Isa
+constexpr std::array<std::string_view, 6> kNames{"portable", "avx2", "avx512", "neon", "amx", "avx512vnni"};  // by Isa
 constexpr const char* kAvx512Needs = "avx512 f bw vl dq bf16 vnni vbmi, fma";
+constexpr const char* kVnniNeeds = "avx512 f bw vl dq vnni, fma";
 
 /// Whether there are tiles, and the kernel lets this process use them (8 KB more to save of a thread; asked for once, for all threads).
 bool has_tiles() {
@@ -60,15 +61,35 @@ bool has_i8mm() {
 #endif
 }
 
+/// Permutations of bytes over a whole vector of 512 bits.
+bool has_vbmi() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512vbmi") != 0;
+#else
+  return false;
+#endif
+}
+
+/// Intel's product of two pairs of bf16 takes two cycles of one unit: half of what two units of f32 do in that time.
+bool has_slow_bf16() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 bool cpu_has(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (isa == Isa::kAvx2) return avx2;
-  if (isa == Isa::kAvx512)
+  if (isa == Isa::kAvx512Vnni)
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
-           __builtin_cpu_supports("avx512vbmi");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+  if (isa == Isa::kAvx512) return cpu_has(Isa::kAvx512Vnni) && __builtin_cpu_supports("avx512bf16") && has_vbmi();
   if (isa == Isa::kAmx) return cpu_has(Isa::kAvx512) && has_tiles();
 #elif defined(__aarch64__) && defined(__linux__)
   if (isa == Isa::kNeon) return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
@@ -78,8 +99,9 @@ bool cpu_has(Isa isa) {
 
 const Ops* table_of(Isa isa) {
   if (!cpu_has(isa)) return nullptr;
-  const std::array<const Ops*, 5> tables{portable_ops(), has_avx_vnni() ? avxvnni_ops() : avx2_ops(), avx512_ops(),
-                                         has_i8mm() ? i8mm_ops() : neon_ops(), amx_ops()};
+  const std::array<const Ops*, 6> tables{portable_ops(), has_avx_vnni() ? avxvnni_ops() : avx2_ops(),
+                                         avx512_ops(),   has_i8mm() ? i8mm_ops() : neon_ops(),
+                                         amx_ops(),      has_vbmi() ? avx512vbmi_ops() : avx512vnni_ops()};
   return tables[static_cast<size_t>(isa)];
 }
 
@@ -88,10 +110,13 @@ IsaChoice best_isa() {
   if (table_of(Isa::kAmx)) return {Isa::kAmx, fmt::format("amx: emulated, cpu has {}", kAvx512Needs)};
 #endif
   if (table_of(Isa::kAmx)) return {Isa::kAmx, fmt::format("amx: cpu has amx tile bf16 int8, {}", kAvx512Needs)};
-  if (table_of(Isa::kAvx512)) return {Isa::kAvx512, fmt::format("avx512: cpu has {}", kAvx512Needs)};
+  if (table_of(Isa::kAvx512) && !has_slow_bf16()) return {Isa::kAvx512, fmt::format("avx512: cpu has {}", kAvx512Needs)};
+  if (table_of(Isa::kAvx512Vnni))
+    return {Isa::kAvx512Vnni, fmt::format("avx512vnni: cpu has {}{}, and {}", kVnniNeeds, has_vbmi() ? ", vbmi" : "",
+                                          table_of(Isa::kAvx512) ? "its bf16 is slow" : "lacks bf16")};
   if (table_of(Isa::kAvx2))
     return {Isa::kAvx2,
-            fmt::format("avx2: cpu has avx2, fma{}, and lacks one of {}", has_avx_vnni() ? ", avx_vnni" : "", kAvx512Needs)};
+            fmt::format("avx2: cpu has avx2, fma{}, and lacks one of {}", has_avx_vnni() ? ", avx_vnni" : "", kVnniNeeds)};
   if (table_of(Isa::kNeon)) return {Isa::kNeon, fmt::format("neon: cpu has asimddp{}", has_i8mm() ? ", i8mm" : "")};
   return {Isa::kPortable, "portable: cpu lacks avx2 and fma, or, on ARM, asimddp"};
 }
@@ -100,7 +125,7 @@ IsaChoice choose_isa() {
   const IsaChoice best = best_isa();
   const char* wish = std::getenv("SLIPSTREAM_ISA");
   if (wish == nullptr || *wish == 0) return best;
-  std::string_view expected = "portable, avx2, avx512, neon or amx";
+  std::string_view expected = "portable, avx2, avx512vnni, avx512, neon or amx";
   for (const Isa isa : kIsas)
     if (wish == word_of(isa)) {
       if (table_of(isa)) return {isa, fmt::format("{}: SLIPSTREAM_ISA", wish)};
@@ -120,6 +145,7 @@ std::atomic<const Ops*> g_ops{nullptr};
 
 }  // namespace
 
+std::string_view bits_of(Isa isa) { return word_of(isa == Isa::kNeon || isa == Isa::kAvx512Vnni ? Isa::kAvx2 : isa); }
 std::string_view word_of(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
 
 const IsaChoice& isa_choice() { return choice(); }

@@ -3,8 +3,8 @@
 // on that row (and, in attention, on the ordered keys that it sees), never on T, the thread count or where things lie.
 //
 // Layouts are row-major; a suffix names the dimensions (T rows, K inner, N outer, H query heads, G key/value heads).
-// Implementations: amx (avx512 with products by the matrix unit), avx512 (bf16 dot products), avx2, neon (the bits of avx2), portable; chosen
-// once at run time, SLIPSTREAM_ISA=portable|avx2|avx512|neon|amx overrides. Nothing here allocates after set-up; scratch comes from the caller's Workspace.
+// Implementations: amx (avx512 with products by the matrix unit), avx512 (bf16 dot products), avx512vnni (without them, the bits of avx2), avx2,
+// neon (the bits of avx2), portable; chosen once at run time, SLIPSTREAM_ISA=portable|avx2|avx512vnni|avx512|neon|amx overrides. Nothing here allocates after set-up; scratch comes from the caller's Workspace.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +21,12 @@
 
 namespace slip {
 
-enum class Isa : uint8_t { kPortable, kAvx2, kAvx512, kNeon, kAmx };
-constexpr Isa kIsas[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kNeon, Isa::kAmx};
-/// "avx2", as SLIPSTREAM_ISA and golden.json spell it.
+enum class Isa : uint8_t { kPortable, kAvx2, kAvx512, kNeon, kAmx, kAvx512Vnni };
+constexpr Isa kIsas[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kNeon, Isa::kAmx, Isa::kAvx512Vnni};
+/// "avx2", as SLIPSTREAM_ISA spells it.
 std::string_view word_of(Isa isa);
+/// The set whose bits it has, as golden.json spells it: avx512vnni and neon have those of avx2.
+std::string_view bits_of(Isa isa);
 /// What runs here, and why ("avx512: cpu has avx512f bw vl bf16 vnni").
 struct IsaChoice {
   Isa isa;

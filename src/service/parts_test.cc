@@ -388,6 +388,27 @@ TEST(Experience, AShortRequestIsNotTakenForTheLongOnesBeforeIt) {
   EXPECT_EQ(short_ones.expected({"another", 40}, costs).alone_ms, 0) << "nothing is known";
 }
 
+// The table was measured when the machine was four times as quick, or half as quick.
+TEST(Experience, RowsCostWhatAnswersShow) {
+  const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
+  for (const double slower : {4.0, 0.5}) {
+    Experience e;
+    for (int i = 0; i < 10; ++i) e.seen({"text", 40}, {{slower * 30, slower * 30}, 10, 0}, costs, Clock::now());
+    for (int i = 0; i < 20; ++i) e.seen({"text", 4000}, {{slower * 1020, slower * 1020}, 1000, 0}, costs, Clock::now());
+    EXPECT_NEAR(e.expected({"text", 40}, costs).alone_ms, slower * 30, slower * 60) << slower;
+    EXPECT_NEAR(e.expected({"text", 4000}, costs).machine_ms, slower * 1020, slower * 60) << slower;
+  }
+}
+
+// Ten answers of one length say nothing of rows, whatever chance there is in them.
+TEST(Experience, WhereLengthsAreAlikeTheTableHolds) {
+  const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
+  Experience e;
+  for (int i = 0; i < 10; ++i)
+    e.seen({"text", 400 + 4 * (i % 2)}, {{300.0 + 20 * (i % 2), 300.0 + 20 * (i % 2)}, 100 + i % 2, 0}, costs, Clock::now());
+  EXPECT_NEAR(e.expected({"text", 4000}, costs).alone_ms, 1210, 40);
+}
+
 TEST(Experience, KeptRowsOfAPromptCostNothing) {
   const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
   Experience e;

@@ -96,6 +96,14 @@ double price_of_prompt(double rows, const CostTable& costs) {
 
 }  // namespace
 
+/// By how much prompts' rows cost more than the table says: the slope of the machine's milliseconds over the table's, drawn towards 1 as far
+/// as prompts have differed by less than a tenth of what an answer takes.
+double Experience::Known::factor() const {
+  constexpr double kTells = 0.1, kMost = 16;
+  const double little = kTells * cost.machine_ms * kTells * cost.machine_ms;
+  return std::clamp((product + little) / (square + little), 1 / kMost, kMost);
+}
+
 void Experience::seen(const RequestKind& kind, const Answered& answered, const CostTable& costs, Clock::time_point now) {
   constexpr double kNewest = 1.0 / 16, kMuchLess = 0.5, kMuchMore = 4;
   constexpr int64_t kFirst = 3;  // answers, before which nobody knows what is much
@@ -107,9 +115,12 @@ void Experience::seen(const RequestKind& kind, const Answered& answered, const C
   Cost cost = answered.cost;
   const auto at = by_kind_.find(kind.name);
   if (at == by_kind_.end()) {
-    by_kind_.emplace(
-        kind.name,
-        Known{{cost.machine_ms - prompt, cost.alone_ms - prompt}, static_cast<double>(kind.text_bytes), rows, kept, now});
+    by_kind_.emplace(kind.name, Known{.cost = cost,
+                                      .prompt_ms = prompt,
+                                      .text_bytes = static_cast<double>(kind.text_bytes),
+                                      .prompt_rows = rows,
+                                      .kept_rows = kept,
+                                      .at = now});
     return;
   }
   Known& known = at->second;
@@ -121,8 +132,13 @@ void Experience::seen(const RequestKind& kind, const Answered& answered, const C
   const double weight =
       cost.alone_ms < kMuchLess * foreseen.alone_ms ? 0.5 : std::max(kNewest, 1 / static_cast<double>(known.answers));
   const auto towards = [weight](double& mean, double x) { mean += weight * (x - mean); };
-  towards(known.behind_prompt.machine_ms, cost.machine_ms - prompt);
-  towards(known.behind_prompt.alone_ms, cost.alone_ms - prompt);
+  // As weighted variances are brought up to date [West, 1979].
+  const double apart = prompt - known.prompt_ms;
+  known.square = (1 - weight) * (known.square + weight * apart * apart);
+  known.product = (1 - weight) * (known.product + weight * apart * (cost.machine_ms - known.cost.machine_ms));
+  towards(known.cost.machine_ms, cost.machine_ms);
+  towards(known.cost.alone_ms, cost.alone_ms);
+  towards(known.prompt_ms, prompt);
   towards(known.text_bytes, static_cast<double>(kind.text_bytes));
   towards(known.prompt_rows, rows);
   towards(known.kept_rows, kept);
@@ -137,8 +153,8 @@ Experience::Cost Experience::expected(const RequestKind& kind, const CostTable& 
   // Rows of pictures and of templates are the kind's; what differs is text.
   const double of_byte = k.text_bytes > 0 ? std::min(1.0, k.prompt_rows / k.text_bytes) : kUsualRowsOfByte;
   const double rows = k.prompt_rows + (static_cast<double>(kind.text_bytes) - k.text_bytes) * of_byte;
-  const double prompt = price_of_prompt(std::max(1.0, rows - k.kept_rows), costs);
-  return {std::max(kLeastMs, k.behind_prompt.machine_ms + prompt), std::max(kLeastMs, k.behind_prompt.alone_ms + prompt)};
+  const double more = k.factor() * (price_of_prompt(std::max(1.0, rows - k.kept_rows), costs) - k.prompt_ms);
+  return {std::max(kLeastMs, k.cost.machine_ms + more), std::max(kLeastMs, k.cost.alone_ms + more)};
 }
 
 bool Experience::stale(const std::string& name, Clock::time_point now) const {

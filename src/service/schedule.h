@@ -66,7 +66,8 @@ struct RequestKind {
 
 /// What requests of a kind took lately, for the next one's prediction: exponentially weighted means over about 16 answers; the first ones count evenly, one that took less than half of what was foreseen
 /// counts as much as all before it, and one that took more than four times as much (the machine stood still) as four times. What the rows of a
-/// prompt cost is taken out and put in again for the next one's, by its text's length and the rows that are found kept.
+/// prompt cost is taken out and put in again for the next one's, by its text's length and the rows that are found kept. They are priced by the
+/// table of costs times what answers show of it: a table is measured once, and machines do not stay as quick as they were.
 class Experience {
  public:
   struct Cost {
@@ -87,10 +88,13 @@ class Experience {
 
  private:
   struct Known {
-    Cost behind_prompt;  // below 0 where passes that others shared made the prompt's rows cheaper than alone
+    Cost cost;
+    double prompt_ms = 0;            // by the table
+    double square = 0, product = 0;  // of prompt_ms' distance from its mean, and of that with the machine's milliseconds
     double text_bytes = 0, prompt_rows = 0, kept_rows = 0;
     Clock::time_point at;
     int64_t answers = 1;
+    double factor() const;
   };
   std::map<std::string, Known, std::less<>> by_kind_;
 };

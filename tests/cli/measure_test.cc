@@ -10,7 +10,7 @@ namespace {
 TEST_F(Small, VerifyProvesEqualBytesAndHoldsGoldenValues) {
   const std::string model = copy_fixture("decode/models/small", "model");
   const json::value v = run_json({"verify", "--model", model, "--max-width", "9"});
-  ASSERT_EQ(missing_keys(v, {"model", "isa", "type", "hash", "checks", "passed"}), "");
+  ASSERT_EQ(missing_keys(v, {"model", "isa", "bits", "type", "hash", "checks", "passed"}), "");
   EXPECT_TRUE(v.at("passed").as_bool());
   std::map<std::string, int64_t> bytes;
   for (const json::value& c : v.at("checks").as_array()) {
@@ -20,9 +20,9 @@ TEST_F(Small, VerifyProvesEqualBytesAndHoldsGoldenValues) {
   }
   for (const char* check : {"widths", "threads", "layouts", "decoders", "free text"}) EXPECT_GT(bytes[check], 0) << check;
 
-  const std::string isa(v.at("isa").as_string()), hash(v.at("hash").as_string());
+  const std::string bits(v.at("bits").as_string()), hash(v.at("hash").as_string());
   const auto golden = [&](const std::string& value) {
-    write_bytes(model + "/golden.json", "{\"" + isa + "\": {\"f32\": \"" + value + "\"}}");
+    write_bytes(model + "/golden.json", "{\"" + bits + "\": {\"f32\": \"" + value + "\"}}");
     return run({"verify", "--model", model, "--max-width", "2"});
   };
   const Ran same = golden(hash), other = golden("0123456789abcdef");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::verify: the proof of eval/verify.h for one model, told line by line; golden values where the folder has them.
 //
-// golden.json: {"<isa>": {"<dtype>": "<16 hex digits>"}}, the "hash" of `verify --json` on that instruction set.
+// golden.json: {"<bits>": {"<dtype>": "<16 hex digits>"}}, the "hash" of `verify --json` on an instruction set with these "bits".
 #include "eval/verify.h"
 
 #include <filesystem>
@@ -34,24 +34,24 @@ bool was_trained_for_driving(const std::filesystem::path& folder) {
   return config && config->is_object() && config->get_object().contains("slipstream");
 }
 
-// Against golden.json; nothing where the folder, the instruction set or the type has no value.
-Result<Check> check_golden(const std::filesystem::path& folder, std::string_view isa, std::string_view type,
+// Against golden.json; nothing where the folder, the kind of bits or the type has no value.
+Result<Check> check_golden(const std::filesystem::path& folder, std::string_view bits, std::string_view type,
                            const std::string& hash) {
-  Check check{.name = "golden", .compared = fmt::format("nothing: no golden value for {} {}", isa, type)};
+  Check check{.name = "golden", .compared = fmt::format("nothing: no golden value for {} {}", bits, type)};
   const std::filesystem::path file = folder / "golden.json";
   std::error_code ec;
   if (!std::filesystem::exists(file, ec)) return check;
   SLIP_TRY(const json::value stored, read_json(file));
   if (!stored.is_object()) return bad_input("{}: expected an object, got another type", file.string());
-  const json::value* types = stored.get_object().if_contains(isa);
+  const json::value* types = stored.get_object().if_contains(bits);
   if (!types) return check;
-  if (!types->is_object()) return bad_input("{}: {}: expected an object, got another type", file.string(), isa);
+  if (!types->is_object()) return bad_input("{}: {}: expected an object, got another type", file.string(), bits);
   if (!types->get_object().contains(type)) return check;
   SLIP_TRY(const std::string expected, get_string(types->get_object(), type, file.string()));
-  check.compared = fmt::format("the hash of the logits with golden.json, {} {}", isa, type);
+  check.compared = fmt::format("the hash of the logits with golden.json, {} {}", bits, type);
   check.bytes = sizeof(uint64_t);
   check.passed = expected == hash;
-  if (!check.passed) check.difference = fmt::format("{} {}: expected 0x{}, got 0x{}", isa, type, expected, hash);
+  if (!check.passed) check.difference = fmt::format("{} {}: expected 0x{}, got 0x{}", bits, type, expected, hash);
   return check;
 }
 
@@ -155,10 +155,11 @@ Result<slipstream::Report> verify(const std::string& folder, const slipstream::V
   SLIP_TRY(Check images, check_images(engine->model(), cancel));
   proof.checks.push_back(std::move(images));
   SLIP_TRY_(check_answers(*engine, o, progress, cancel, proof.checks));
-  const std::string_view isa = o.device == "cpu" ? word_of(isa_choice().isa) : std::string_view("cuda"),
+  const bool here = o.device == "cpu";
+  const std::string_view isa = here ? word_of(isa_choice().isa) : "cuda", bits = here ? bits_of(isa_choice().isa) : "cuda",
                          type = word_of_type(engine->model().options().type);
   const std::string hash = fmt::format("{:016x}", proof.alone.hash(settings.prompt_rows));
-  SLIP_TRY(Check golden, check_golden(folder, isa, type, hash));
+  SLIP_TRY(Check golden, check_golden(folder, bits, type, hash));
   proof.checks.push_back(std::move(golden));
 
   json::array lines;
@@ -168,8 +169,13 @@ Result<slipstream::Report> verify(const std::string& folder, const slipstream::V
     text += check_line(c);
   }
   Status outcome = outcome_of(proof.checks);
-  const json::object result{{"model", folder}, {"isa", isa},      {"type", type},
-                            {"hash", hash},    {"checks", lines}, {"passed", outcome.has_value()}};
+  const json::object result{{"model", folder},
+                            {"isa", isa},
+                            {"bits", bits},
+                            {"type", type},
+                            {"hash", hash},
+                            {"checks", lines},
+                            {"passed", outcome.has_value()}};
   return report_of(result, std::move(text), std::move(outcome));
 }
 

@@ -72,12 +72,12 @@ void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
   for (int64_t r = 0; r < n; r++) {
     float* row = p + r * kKeyBlock;
     const Floats top = splat_lane(tops, r);
-    Floats sum;
+    Floats sum = zeros();
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; v++) {
       const Floats e = exp_to_88_v(sub_v(load(row + v * kLanes), top));
       store(row + v * kLanes, e);
-      sum = v == 0 ? e : add_v(sum, e);
+      sum = add_to_chain(sum, e);
     }
     folded[r] = sum;
   }

@@ -138,9 +138,15 @@ template <class Kind>
   for (int i = 0; i <= kRunKeys / 3; i++) key[i] = first + 3 * i * stride;
 #pragma GCC unroll 16
   for (int j = 0; j < kRunKeys; j++) sum[j][0] = of.start(0);
-  static_assert(Kind::kHalves == 1 || kTileVectors < 4, "only where there are registers for whole words");
   for (int64_t s = 0; s < steps; s++) {
-    const auto q = Kind::template lanes_at<0>(q_KQ + s * Kind::kPlanes * kLineQueries, kLineQueries);
+    const Word* q_Q = q_KQ + s * Kind::kPlanes * kLineQueries;
+    if constexpr (Kind::kHalves == 2) {
+      const Words low = load_words(q_Q), high = load_words(q_Q + kLineQueries);
+#pragma GCC unroll 16
+      for (int j = 0; j < kRunKeys; j++) Kind::add_both(sum[j][0], key[j / 3] + j % 3 * stride + s, low, high);
+      continue;
+    }
+    const auto q = Kind::template lanes_at<0>(q_Q, kLineQueries);
 #pragma GCC unroll 16
     for (int j = 0; j < kRunKeys; j++) Kind::add(sum[j][0], Kind::template key_at<0>(key[j / 3] + j % 3 * stride + s), q);
   }

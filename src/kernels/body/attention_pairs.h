@@ -18,7 +18,8 @@ namespace {
 
 struct Pairs {
   using Number = uint16_t;
-  static constexpr int64_t kNumbers = 2, kPlanes = kPairPlanes, kHalves = kPairPlanes, kWideKeys = kPairPlanes == 2 ? 4 : 8;
+  static constexpr int64_t kNumbers = 2, kPlanes = kPairPlanes, kHalves = kPairPlanes;
+  static constexpr int64_t kWideKeys = kPairPlanes == 2 && kTileVectors < 4 ? 4 : 8;
   template <int kHalf>
   static inline Words key_at(const Word* p) {
     return pair_at<kHalf>(p);

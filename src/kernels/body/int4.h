@@ -19,7 +19,7 @@ void product_int4_unpacked(const ProductArgs& a) {
   }
 }
 
-#if defined(__AVX512VBMI__)
+#if defined(__AVX512F__)
 /// One chunk for kRows rows and vectors first .. first + kVectors - 1 of the columns; kFetch lines of 64 bytes per step from `ahead`.
 template <int kRows, int kVectors, int kFetch>
 [[gnu::noinline]] void int4_tile(Word* sums, const Word* x, int64_t ldx, const char* chunk, int64_t steps, int64_t first,

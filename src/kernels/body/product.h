@@ -52,7 +52,7 @@ inline void add_step(Words (&a)[kRows][kVectors], const Word* x, int64_t ldx, co
   Words b[kVectors];
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; v++) b[v] = Dot::low_of(load_words(w + v * kLanes));
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; r++) {
     const Words xr = Dot::low_at(x + r * ldx, s);
 #pragma GCC unroll 8
@@ -60,7 +60,7 @@ inline void add_step(Words (&a)[kRows][kVectors], const Word* x, int64_t ldx, co
   }
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; v++) b[v] = Dot::high_of(load_words(w + v * kLanes));
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; r++) {
     const Words xr = Dot::high_at(x + r * ldx, s);
 #pragma GCC unroll 8
@@ -74,7 +74,7 @@ template <class Dot, int kRows, int kVectors, int kFetch>
 [[gnu::noinline]] void tile(Word* sums, int64_t lds, const Word* x, int64_t ldx, const Word* w, int64_t ldw, int64_t steps,
                             bool fresh, const char* ahead) {
   Words a[kRows][kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) a[r][v] = fresh ? no_words() : load_words(sums + r * lds + v * kLanes);
@@ -84,7 +84,7 @@ template <class Dot, int kRows, int kVectors, int kFetch>
     for (int f = 0; f < kLines; f++) __builtin_prefetch(ahead + (s * kLines + f) * 64, 0, kFetch < 0 ? 2 : 3);
     add_step<Dot>(a, x, ldx, w + s * ldw, s);
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) store_words(sums + r * lds + v * kLanes, a[r][v]);
@@ -129,29 +129,33 @@ inline int fetched_lines(int64_t index, int64_t count, int64_t lines) {
   const int64_t share = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1, each = share > 2 ? 4 : share;
   return index * each < lines ? static_cast<int>(each) : 0;
 }
-/// Rows of the highest tile: in halves, 12 sums, one half of two vectors of weights and a row's number fill 16 registers.
+/// Rows of the highest tile: in halves, 12 sums, one half of two vectors of weights and a row's number fill 16 registers, and 24 sums of four
+/// vectors or of two 32 registers.
 template <class Dot>
 constexpr int kRowsOf = InHalves<Dot> ? 6 : kTileRows;
+/// In halves, weights are widened once for all rows of a tile: with 32 registers, more rows than two tiles have share those of narrow, high
+/// ones.
+template <class Dot>
+constexpr bool kHighTiles = InHalves<Dot>&& kTileVectors == 4;
 
 /// One line a step goes into the L2: several row tiles share the weights. Two and four go into the L1, where the next chunk is read but
 /// once or twice, if it finds room there beside this one (docs/lab/0007).
-template <class Dot>
+template <class Dot, int kVectors = kTileVectors, int kMost = kRowsOf<Dot>>
 Tile fetching_tile(int64_t rows, int fetch, bool room) {
-  constexpr int kMost = kRowsOf<Dot>;
-  if (fetch == 4) return (room ? tile_of_rows<Dot, kTileVectors, 4, kMost> : tile_of_rows<Dot, kTileVectors, -4, kMost>)(rows);
-  if (fetch == 2) return (room ? tile_of_rows<Dot, kTileVectors, 2, kMost> : tile_of_rows<Dot, kTileVectors, -2, kMost>)(rows);
-  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, -1, kMost>(rows);
-  return tile_of_rows<Dot, kTileVectors, 0, kMost>(rows);
+  if (fetch == 4) return (room ? tile_of_rows<Dot, kVectors, 4, kMost> : tile_of_rows<Dot, kVectors, -4, kMost>)(rows);
+  if (fetch == 2) return (room ? tile_of_rows<Dot, kVectors, 2, kMost> : tile_of_rows<Dot, kVectors, -2, kMost>)(rows);
+  if (fetch == 1) return tile_of_rows<Dot, kVectors, -1, kMost>(rows);
+  return tile_of_rows<Dot, kVectors, 0, kMost>(rows);
 }
 /// Two chunks of weights are 32 KB. A first-level cache that is no larger keeps both only beside the few sums of a single tile of four rows.
 inline bool room_for_two_chunks(const ProductArgs& a) { return a.rows <= 4 || a.l1_bytes > 2 * kChunkSteps * kBlockColumns * 4; }
 
 /// Rows cut into tiles. A tile of 1 to 3 rows takes about as long as one of 4 (the latency of a dot product), so where
-/// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1. `halves`: as high tiles as there are, as evenly as can be.
+/// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1. `highest` above 0: tiles of up to so many rows, as evenly as can be.
 struct RowTiles {
-  RowTiles(int64_t rows, bool halves)
+  RowTiles(int64_t rows, int64_t highest)
       : rows(rows),
-        count(halves                       ? (rows + 5) / 6
+        count(highest > 0                  ? (rows + highest - 1) / highest
               : kTileRows < 6 || rows == 7 ? (rows + 3) / 4
               : rows < 4                   ? 1
                                            : rows / 4),
@@ -191,15 +195,21 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
                                          ahead ? ahead + c / (kWide * kLanes) * kLines * steps * 64 : nullptr);
       return;
     }
-  const RowTiles tiles(a.rows, InHalves<Dot>);
-  const int64_t count = tiles.count * ((a.columns + kTileVectors * kLanes - 1) / (kTileVectors * kLanes));
+  const bool high = kHighTiles<Dot> && a.rows > 2 * kRowsOf<Dot>;
+  const int64_t wide = (high ? kTileVectors / 2 : kTileVectors) * kLanes;
+  const RowTiles tiles(a.rows, high ? 2 * kRowsOf<Dot> : InHalves<Dot> ? kRowsOf<Dot> : 0);
+  const int64_t count = tiles.count * ((a.columns + wide - 1) / wide);
   const bool room = room_for_two_chunks(a);
   int64_t i = 0;
   for (int64_t t = 0; t < tiles.count; t++) {
     const int64_t r = tiles.first(t), n = tiles.size(t);
-    for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes, i++) {
+    for (int64_t c = 0; c < a.columns; c += wide, i++) {
       const int fetch = ahead ? fetched_lines(i, count, lines) : 0;
-      const Tile f = fetching_tile<Dot>(n, fetch, room);
+      Tile f = nullptr;
+      if constexpr (kHighTiles<Dot>)
+        f = high ? fetching_tile<Dot, kTileVectors / 2, 2 * kRowsOf<Dot>>(n, fetch, room) : fetching_tile<Dot>(n, fetch, room);
+      else
+        f = fetching_tile<Dot>(n, fetch, room);
       f(a.sums + r * kBlockColumns + c, kBlockColumns, x + r * a.ldx, a.ldx, w + c, kBlockColumns, steps, s == 0,
         fetch ? ahead + i * fetch * steps * 64 : nullptr);
     }

@@ -2,8 +2,9 @@
 // Elementary functions, and what is done to one row at a time. The functions are branch-free C on one number: the
 // compiler makes vectors of the loops and keeps every lane's arithmetic (no contraction, no reassociation), so an
 // element's result does not depend on where in a vector, or in the remainder after the last vector, it falls. Sums run
-// in kLanes x 4 chains. Included after a vec_*.h, once per instruction set.
+// in kChainLanes x 4 chains. Included after a vec_*.h, once per instruction set.
 #pragma once
+#include "kernels/body/chains.h"
 
 namespace slip {
 namespace {
@@ -75,14 +76,14 @@ inline float gelu_tanh_s(float x) {
 /// Sum over i of term(x[i..]) in an order that depends on n alone.
 template <class Term>
 inline float sum_of(const float* x, int64_t n, Term term) {
-  Floats a[4] = {zeros(), zeros(), zeros(), zeros()};
+  Chain a[4] = {chain_of(0), chain_of(0), chain_of(0), chain_of(0)};
   int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
-    for (int c = 0; c < 4; c++) a[c] = term(a[c], load(x + i + c * kLanes));
-  for (; i + kLanes <= n; i += kLanes) a[0] = term(a[0], load(x + i));
+  for (; i + 4 * kChainLanes <= n; i += 4 * kChainLanes)
+    for (int c = 0; c < 4; c++) a[c] = term(a[c], load_chain(x + i + c * kChainLanes));
+  for (; i + kChainLanes <= n; i += kChainLanes) a[0] = term(a[0], load_chain(x + i));
   float tail = 0;
   for (; i < n; i++) {
-    const Floats one = term(zeros(), load_part(x + i, 1));
+    const Chain one = term(chain_of(0), load_chain_part(x + i, 1));
     float first;
     __builtin_memcpy(&first, &one, sizeof first);
     tail += first;
@@ -91,7 +92,7 @@ inline float sum_of(const float* x, int64_t n, Term term) {
 }
 
 inline float inverse_rms(const float* x, int64_t width, float eps) {
-  const float squares = sum_of(x, width, [](Floats sum, Floats v) { return fma_v(v, v, sum); });
+  const float squares = sum_of(x, width, [](Chain sum, Chain v) { return fma_v(v, v, sum); });
   return 1.0F / __builtin_sqrtf(squares / static_cast<float>(width) + eps);
 }
 
@@ -110,10 +111,10 @@ void layer_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float
     const float* x = x_TD + t * width;
     float* out = out_TD + t * width;
     const float n = static_cast<float>(width);
-    const float mean = sum_of(x, width, [](Floats sum, Floats v) { return add_v(sum, v); }) / n;
-    const Floats means = splat(mean);
-    const float squares = sum_of(x, width, [means](Floats sum, Floats v) {
-      const Floats d = sub_v(v, means);
+    const float mean = sum_of(x, width, [](Chain sum, Chain v) { return add_v(sum, v); }) / n;
+    const Chain means = chain_of(mean);
+    const float squares = sum_of(x, width, [means](Chain sum, Chain v) {
+      const Chain d = sub_v(v, means);
       return fma_v(d, d, sum);
     });
     const float inverse = 1.0F / __builtin_sqrtf(squares / n + eps);

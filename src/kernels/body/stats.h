@@ -6,14 +6,14 @@ namespace slip {
 namespace {
 
 inline float largest_of_64(const float* v) {  // no NaN among them
-  Floats top = load(v);
-  for (int64_t i = kLanes; i < kBlockColumns; i += kLanes) top = max_v(top, load(v + i));
+  Chain top = load_chain(v);
+  for (int64_t i = kChainLanes; i < kBlockColumns; i += kChainLanes) top = max_v(top, load_chain(v + i));
   return max_lanes(top);
 }
 
 inline float sum_of_64(const float* v) {
-  Floats sum = load(v);
-  for (int64_t i = kLanes; i < kBlockColumns; i += kLanes) sum = add_v(sum, load(v + i));
+  Chain sum = load_chain(v);
+  for (int64_t i = kChainLanes; i < kBlockColumns; i += kChainLanes) sum = add_v(sum, load_chain(v + i));
   return sum_lanes(sum);
 }
 

@@ -7,6 +7,8 @@ namespace slip {
 
 const Ops* avx2_ops() { return nullptr; }
 const Ops* avxvnni_ops() { return nullptr; }
+const Ops* avx512vnni_ops() { return nullptr; }
+const Ops* avx512vbmi_ops() { return nullptr; }
 const Ops* avx512_ops() { return nullptr; }
 const Ops* amx_ops() { return nullptr; }
 

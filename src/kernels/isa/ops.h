@@ -126,7 +126,9 @@ struct Ops {
 /// Null where the build or the machine's instruction set lacks them (no_x86.cc and no_arm.cc refuse on other processors).
 const Ops* portable_ops();
 const Ops* avx2_ops();
-const Ops* avxvnni_ops();  // that of AVX2, with other products of integers
+const Ops* avxvnni_ops();     // that of AVX2, with other products of integers
+const Ops* avx512vnni_ops();  // the bits of AVX2
+const Ops* avx512vbmi_ops();  // that of avx512vnni, with other ways to unpack int4 and to lay bytes side by side
 const Ops* avx512_ops();
 const Ops* amx_ops();
 const Ops* neon_ops();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of two bf16 for attention, AVX2.
+// Words of two bf16 and of four bytes, AVX2.
 #pragma once
 #include "kernels/isa/vec_avx2.h"
 
@@ -22,55 +22,9 @@ inline Words pack_pairs(Floats low, Floats high) {
   return _mm256_permute4x64_epi64(_mm256_packus_epi32(below(low), below(high)), 0xd8);
 }
 
-/// The same in place, as f32.
-inline Words rounded_to_bf16(Floats x) { return widened_high(bf16_above(x)); }
-
-// There is no dot product of pairs here: whatever is rearranged anyway is kept as f32, the lower numbers of the pairs in one plane, the
-// upper ones in another `plane` words on (body/attention_pairs.h).
-constexpr int kPairPlanes = 2;
-
-/// out[i] = a[i] and out[plane + i] = b[i] for i < n, as f32; b null: zeros.
-inline void interleave(const uint16_t* a, const uint16_t* b, int64_t n, Word* out, int64_t plane) {
-  const auto widen = [n](const uint16_t* from, Word* to) {
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-      store_words(to + i, _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
-    }
-    for (; i < n; i++) to[i] = static_cast<uint32_t>(from[i]) << 16;
-  };
-  widen(a, out);
-  if (b)
-    widen(b, out + plane);
-  else
-    __builtin_memset(out + plane, 0, static_cast<size_t>(n) * sizeof(Word));
-}
-
-/// Rounded to bf16 (ties to even, NaN stays NaN): a at `out`, b a plane on; sum += a, then b.
-inline void store_and_add(Words& sum, Floats a, Floats b, Word* out, int64_t plane) {
-  const Words low = rounded_to_bf16(a), high = rounded_to_bf16(b);
-  store_words(out, low);
-  store_words(out + plane, high);
-  sum = as_words(add_v(add_v(as_floats(sum), as_floats(low)), as_floats(high)));
-}
-/// The words at `from`, and zeros a plane on.
-inline void store_lower(const Word* from, Word* to, int64_t plane) {
-  store_words(to, load_words(from));
-  store_words(to + plane, no_words());
-}
-/// One number of the word at p in every lane; its products with one plane's.
-template <int kHalf>
-inline Words pair_at(const Word* p) {
-  if (kHalf == 0) return widened_low(splat_word(p));
-  Words w;  // loaded once more: kept, the words of a tile's keys would take the registers of its sums
-  asm("vpbroadcastd %1, %0" : "=x"(w) : "m"(*p));
-  return widened_high(w);
-}
-inline void add_pairs(Words& sum, Words x, Words w) { add_product(sum, x, w); }
-/// The numbers of low, then those of high, rounded to bf16, as f32.
-inline void store_numbers(Floats low, Floats high, Word* out) {
-  store_words(out, rounded_to_bf16(low));
-  store_words(out + kLanes, rounded_to_bf16(high));
+/// Eight bf16 in memory as f32.
+inline Words widened(const uint16_t* p) {
+  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16);
 }
 
 // Quads of bytes (body/quads.h): here the broadcast side is two words of 16-bit numbers.
@@ -132,3 +86,5 @@ inline Floats to_floats(Words w) { return _mm256_cvtepi32_ps(w); }
 
 }  // namespace
 }  // namespace slip
+
+#include "kernels/isa/pairs_as_f32.h"

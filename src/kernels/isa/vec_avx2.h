@@ -92,19 +92,7 @@ namespace {
 inline Words widened_low(Words w) { return _mm256_slli_epi32(w, 16); }
 inline Words widened_high(Words w) { return _mm256_and_si256(w, _mm256_set1_epi32(static_cast<int>(0xffff0000u))); }
 /// sum += a b, in place. As an intrinsic, g++ 12 keeps all that it has loaded and moves sums through copies and the stack.
-inline void add_product(Words& sum, Words a, Words b) { asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b)); }
-struct DotBF16 {
-  // Activations lie in memory as f32, so that only the weights are widened here. A tile goes through a step in two halves, first all lower
-  // numbers, then all upper ones (product.h): both at once need more than 16 registers, and g++ 12 then spills sums, which took twice the
-  // time at 4 rows (docs/lab/0025).
-  static constexpr int kWords = 2;
-  static constexpr bool kInHalves = true;
-  static inline Words low_at(const Word* x, int64_t s) { return splat_word(x + 2 * s); }
-  static inline Words high_at(const Word* x, int64_t s) { return splat_word(x + 2 * s + 1); }
-  static inline Words low_of(Words w) { return widened_low(w); }
-  static inline Words high_of(Words w) { return widened_high(w); }
-  static inline void add_half(Words& sum, Words x, Words w) { add_product(sum, x, w); }
-};
+inline void add_product(Words& sum, Words a, Words b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
 struct DotI8 {
   // Widened to 16 bits: vpmaddubsw would saturate, 2 * 255 * 127 > 32767. Activations lie in memory as 16-bit numbers, first and third
   // of a word, then second and fourth, so that only the weights are widened here: 38 instructions for 8 words, not 46.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector words of the bodies for AVX-512 with bf16 and int8 dot products: 16 lanes.
+// The vector words of the bodies for AVX-512 with dot products of bytes: 16 lanes.
 #pragma once
 #include <immintrin.h>
 
@@ -96,11 +96,6 @@ namespace {
 inline float sum_lanes(Floats v) { return sum_lanes(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
 inline float max_lanes(Floats v) { return max_lanes(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
 
-struct DotBF16 : WordByWord {
-  static inline Words dot(Words sum, Words x, Words w) {
-    return as_words(_mm512_dpbf16_ps(as_floats(sum), (__m512bh)x, (__m512bh)w));
-  }
-};
 struct DotI8 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) { return _mm512_dpbusd_epi32(sum, x, w); }
 };
@@ -109,6 +104,7 @@ struct DotWeightI8 : DotI8 {
   static constexpr int kOffset = 128;
 };
 
+#if defined(__AVX512VBMI__)
 /// Where the 16 values of a column's code start, for each byte of columns 16 v .. 16 v + 15.
 inline Words int4_starts(const char* codes, int64_t v) {
   const Words pairs = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
@@ -127,6 +123,28 @@ inline Words int4_values(Words q, Words starts, const Int4Table& t) {
   const Words at = _mm512_ternarylogic_epi32(q, _mm512_set1_epi8(15), starts, 0xea);  // q & 15 | starts
   return _mm512_permutex2var_epi8(t.low, at, t.high);
 }
+#else
+/// Factors of the codes of columns 16 v .. 16 v + 15, twice per column: without look-ups in 128 bytes, weights are made of levels and factors.
+inline Words int4_starts(const char* codes, int64_t v) {
+  const Words table = _mm512_broadcast_i32x4(
+      _mm_packus_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Factors)), _mm_setzero_si128()));
+  const Words pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + 16 * (v % 2))));
+  const Words code = _mm512_and_si512(v < 2 ? pairs : _mm512_srli_epi32(pairs, 4), _mm512_set1_epi32(7));
+  const Words both = _mm512_or_si512(code, _mm512_slli_epi32(code, 16));
+  return _mm512_shuffle_epi8(table, _mm512_or_si512(both, _mm512_set1_epi32(static_cast<int>(0x80008000u))));
+}
+struct Int4Table {
+  Words levels;
+};
+inline Int4Table int4_table() { return {_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Levels)))}; }
+/// 64 int8 weights of the levels in the low halves of q.
+inline Words int4_values(Words q, Words factors, const Int4Table& t) {
+  const Words b = _mm512_shuffle_epi8(t.levels, _mm512_and_si512(q, _mm512_set1_epi8(15)));
+  const Words even = _mm512_mulhrs_epi16(_mm512_slli_epi16(b, 8), factors);
+  const Words odd = _mm512_mulhrs_epi16(_mm512_and_si512(b, _mm512_set1_epi16(static_cast<short>(0xff00))), factors);
+  return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaull, even, _mm512_slli_epi16(odd, 8));
+}
+#endif
 /// A chunk of int4 weights as int8 words, [steps][64].
 inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
   const char* line = chunk + int4_code_bytes(steps);

@@ -40,7 +40,9 @@ double limit_of(Isa isa, WeightType type) {
       {4.0, 4.0, 4.5, 5.0},  // avx512
       {4.0, 6.0, 6.0, 6.0},  // neon
       {4.0, 4.0, 4.5, 5.0},  // amx; bf16 and int8 1.0 to 1.2 of a Sapphire Rapids
+      {4.0, 6.0, 4.5, 5.0},  // avx512vnni; all below 1.7 on an Emerald Rapids, bf16 on a Zen 4 at best as its AVX2
   };
+  static_assert(std::size(kLimits) == std::size(kIsas));
   return kLimits[static_cast<size_t>(isa)][static_cast<size_t>(type)];
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX-VNNI stands in for AVX2, and i8mm for NEON's dot products, without names of their own: they must have the same sums.
+// AVX-VNNI stands in for AVX2, i8mm for NEON's dot products and VBMI for what AVX-512 permutes without it, without names of their own: they must
+// have the same sums.
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -56,6 +57,53 @@ void expect_same_sums(const Ops& plain, const Ops& other) {
         EXPECT_EQ(sums, sums_other) << "type " << t << " k " << k << " rows " << rows;
       }
     }
+}
+
+/// Two heads of 20 numbers and three rows, of which one sees a gap, over keys and values of bytes.
+std::vector<float> attended(const Ops& ops) {
+  constexpr int64_t kSlots = 70, kWidth = 20, kQueries = 3;
+  const auto q = plain_numbers(kQueries * 2 * kWidth, 41), keys = plain_numbers(kSlots * kWidth, 42),
+             values = numbers(kSlots * kWidth, 43);
+  std::vector<uint8_t> key_bytes(keys.size()), value_bytes(values.size());
+  std::vector<float> key_scales(kSlots), value_scales(kSlots), out(q.size());
+  for (int64_t s = 0; s < kSlots; s++) {
+    ops.to_bytes(&keys[s * kWidth], kWidth, true, &key_bytes[s * kWidth], &key_scales[s]);
+    ops.to_bytes(&values[s * kWidth], kWidth, false, &value_bytes[s * kWidth], &value_scales[s]);
+  }
+  const SlotSpan spans[] = {{0, 69}, {0, 33}, {40, 70}};
+  const RowSpans row_spans[] = {{0, 1}, {1, 1}, {1, 2}};
+  std::vector<char> memory(static_cast<size_t>(ops.attend_bytes[2]) + 64);
+  const auto past = reinterpret_cast<uintptr_t>(memory.data()) % 64;
+  ops.attend[2]({.q_THK = q.data(),
+                 .ldq = 2 * kWidth,
+                 .keys_SGK = key_bytes.data(),
+                 .values_SGK = value_bytes.data(),
+                 .key_scales_SG = key_scales.data(),
+                 .value_scales_SG = value_scales.data(),
+                 .out_THK = out.data(),
+                 .slot_stride = kWidth,
+                 .head_stride = kWidth,
+                 .heads = 2,
+                 .width = kWidth,
+                 .scale = 0.25F,
+                 .row_spans = row_spans,
+                 .spans = spans,
+                 .row_end = kQueries,
+                 .head_count = 2,
+                 .scratch = memory.data() + (64 - past) % 64});
+  return out;
+}
+
+TEST(StandIns, WithoutVbmiSumsAreThoseWithIt) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx512vbmi") || !__builtin_cpu_supports("avx512vnni"))
+    GTEST_SKIP() << "no AVX-512 with vnni and vbmi here";
+  expect_same_sums(*avx512vbmi_ops(), *avx512vnni_ops());
+  EXPECT_TRUE(same_bits(attended(*avx512vbmi_ops()), attended(*avx512vnni_ops())));
+#else
+  GTEST_SKIP() << "no x86-64";
+#endif
 }
 
 TEST(StandIns, AvxVnniHasTheSumsOfAvx2) {
