@@ -113,7 +113,7 @@ IsaChoice best_isa() {
   if (table_of(Isa::kAvx512) && !has_slow_bf16()) return {Isa::kAvx512, fmt::format("avx512: cpu has {}", kAvx512Needs)};
   if (table_of(Isa::kAvx512Vnni))
     return {Isa::kAvx512Vnni, fmt::format("avx512vnni: cpu has {}{}, and {}", kVnniNeeds, has_vbmi() ? ", vbmi" : "",
-                                          table_of(Isa::kAvx512) ? "its bf16 is slow" : "lacks bf16")};
+                                          table_of(Isa::kAvx512) ? "its bf16 is slow" : "lacks bf16 or vbmi")};
   if (table_of(Isa::kAvx2))
     return {Isa::kAvx2,
             fmt::format("avx2: cpu has avx2, fma{}, and lacks one of {}", has_avx_vnni() ? ", avx_vnni" : "", kVnniNeeds)};
@@ -132,7 +132,7 @@ IsaChoice choose_isa() {
       expected = "what this machine has";
     }
   // Who asks for a set asks for its bits: that others come is said.
-  log(LogLevel::kWarn, "SLIPSTREAM_ISA: expected {}, got {}; answers have the bits of {}", expected, wish, word_of(best.isa));
+  log(LogLevel::kWarn, "SLIPSTREAM_ISA: expected {}, got {}; answers have the bits of {}", expected, wish, bits_of(best.isa));
   return {best.isa, fmt::format("{} (SLIPSTREAM_ISA: expected {}, got {})", best.reason, expected, wish)};
 }
 

@@ -27,7 +27,7 @@ constexpr Isa kIsas[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kNeon, I
 std::string_view word_of(Isa isa);
 /// The set whose bits it has, as golden.json spells it: avx512vnni and neon have those of avx2.
 std::string_view bits_of(Isa isa);
-/// What runs here, and why ("avx512: cpu has avx512f bw vl bf16 vnni").
+/// What runs here, and why ("avx2: SLIPSTREAM_ISA").
 struct IsaChoice {
   Isa isa;
   std::string reason;

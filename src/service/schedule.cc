@@ -96,12 +96,16 @@ double price_of_prompt(double rows, const CostTable& costs) {
 
 }  // namespace
 
-/// By how much prompts' rows cost more than the table says: the slope of the machine's milliseconds over the table's, drawn towards 1 as far
-/// as prompts have differed by less than a tenth of what an answer takes.
-double Experience::Known::factor() const {
-  constexpr double kTells = 0.1, kMost = 16;
-  const double little = kTells * cost.machine_ms * kTells * cost.machine_ms;
-  return std::clamp((product + little) / (square + little), 1 / kMost, kMost);
+/// By how much prompts' rows cost more than the table says, drawn towards 1 by what the slope leaves unexplained, for each answer, and where
+/// prompts hardly differ. Few answers say nothing, nor do prompts that cost less the longer they are.
+double Experience::Slope::factor(double prompt_square, double mean_ms, int64_t answers) const {
+  constexpr double kHardly = 0.02, kLeast = 0.25, kMost = 8, kCount = 16;
+  constexpr int64_t kFew = 4;
+  if (answers < kFew || product <= 0 || prompt_square <= 0) return 1;
+  const double noise =
+      std::max(0.0, square - product * product / prompt_square) / (std::min(static_cast<double>(answers), kCount) - 2);
+  const double towards_1 = noise + kHardly * mean_ms * kHardly * mean_ms;
+  return std::clamp((product + towards_1) / (prompt_square + towards_1), kLeast, kMost);
 }
 
 void Experience::seen(const RequestKind& kind, const Answered& answered, const CostTable& costs, Clock::time_point now) {
@@ -133,9 +137,14 @@ void Experience::seen(const RequestKind& kind, const Answered& answered, const C
       cost.alone_ms < kMuchLess * foreseen.alone_ms ? 0.5 : std::max(kNewest, 1 / static_cast<double>(known.answers));
   const auto towards = [weight](double& mean, double x) { mean += weight * (x - mean); };
   // As weighted variances are brought up to date [West, 1979].
-  const double apart = prompt - known.prompt_ms;
-  known.square = (1 - weight) * (known.square + weight * apart * apart);
-  known.product = (1 - weight) * (known.product + weight * apart * (cost.machine_ms - known.cost.machine_ms));
+  const double apart = prompt - known.prompt_ms, machine = cost.machine_ms - known.cost.machine_ms,
+               alone = cost.alone_ms - known.cost.alone_ms;
+  const auto spreads = [weight](double& mean, double x) { mean = (1 - weight) * (mean + weight * x); };
+  spreads(known.prompt_square, apart * apart);
+  spreads(known.machine.square, machine * machine);
+  spreads(known.machine.product, apart * machine);
+  spreads(known.alone.square, alone * alone);
+  spreads(known.alone.product, apart * alone);
   towards(known.cost.machine_ms, cost.machine_ms);
   towards(known.cost.alone_ms, cost.alone_ms);
   towards(known.prompt_ms, prompt);
@@ -146,15 +155,20 @@ void Experience::seen(const RequestKind& kind, const Answered& answered, const C
 }
 
 Experience::Cost Experience::expected(const RequestKind& kind, const CostTable& costs) const {
-  constexpr double kLeastMs = 1e-3, kUsualRowsOfByte = 0.25;
+  constexpr double kLeastMs = 1e-3, kLeastShare = 0.25, kUsualRowsOfByte = 0.25;
   const auto at = by_kind_.find(kind.name);
   if (at == by_kind_.end()) return {};
   const Known& k = at->second;
   // Rows of pictures and of templates are the kind's; what differs is text.
   const double of_byte = k.text_bytes > 0 ? std::min(1.0, k.prompt_rows / k.text_bytes) : kUsualRowsOfByte;
   const double rows = k.prompt_rows + (static_cast<double>(kind.text_bytes) - k.text_bytes) * of_byte;
-  const double more = k.factor() * (price_of_prompt(std::max(1.0, rows - k.kept_rows), costs) - k.prompt_ms);
-  return {std::max(kLeastMs, k.cost.machine_ms + more), std::max(kLeastMs, k.cost.alone_ms + more)};
+  const double prompt = price_of_prompt(std::max(1.0, rows - k.kept_rows), costs);
+  // Passes that others share make rows cheaper than alone, but not for nothing: what is foreseen as nothing could learn of nothing else.
+  const auto foreseen = [&](double mean_ms, const Slope& slope) {
+    return std::max(
+        {kLeastMs, kLeastShare * prompt, mean_ms + slope.factor(k.prompt_square, mean_ms, k.answers) * (prompt - k.prompt_ms)});
+  };
+  return {foreseen(k.cost.machine_ms, k.machine), foreseen(k.cost.alone_ms, k.alone)};
 }
 
 bool Experience::stale(const std::string& name, Clock::time_point now) const {

@@ -87,14 +87,18 @@ class Experience {
   void tried(const std::string& name, Clock::time_point now);
 
  private:
+  /// Milliseconds over what the table says of the prompt's rows.
+  struct Slope {
+    double square = 0, product = 0;  // of the milliseconds' distance from their mean, and of that and the prompt's from its own
+    double factor(double prompt_square, double mean_ms, int64_t answers) const;
+  };
   struct Known {
     Cost cost;
-    double prompt_ms = 0;            // by the table
-    double square = 0, product = 0;  // of prompt_ms' distance from its mean, and of that with the machine's milliseconds
+    Slope machine, alone;
+    double prompt_ms = 0, prompt_square = 0;  // by the table; of its distance from its mean
     double text_bytes = 0, prompt_rows = 0, kept_rows = 0;
     Clock::time_point at;
     int64_t answers = 1;
-    double factor() const;
   };
   std::map<std::string, Known, std::less<>> by_kind_;
 };

@@ -186,7 +186,7 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   const Ran cut = run({"eval", "--merge", path("a.jsonl"), write("cut.jsonl", lines.substr(0, lines.size() - 100))});
   EXPECT_NE(cut.err.find("cut.jsonl: its last line is cut"), std::string::npos) << cut.err;
   std::string elsewhere = lines;
-  for (size_t at = 0; (at = elsewhere.find("\"isa\":\"", at)) != std::string::npos; at += 7) elsewhere.insert(at + 7, "other-");
+  for (size_t at = 0; (at = elsewhere.find("\"bits\":\"", at)) != std::string::npos; at += 8) elsewhere.insert(at + 8, "other-");
   EXPECT_NE(elsewhere, lines);
   const std::string says = "another instruction set may give another answer";
   const Ran mixed = run({"eval", "--merge", path("a.jsonl"), write("elsewhere.jsonl", elsewhere)});

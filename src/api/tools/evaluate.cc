@@ -221,7 +221,7 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
       if (warm) continue;
       json::object line = record_line(done, lines.asked.of(settings.label));
       if (!o.records.empty()) line["record"] = i;
-      line["isa"] = engine.options().device == "cpu" ? word_of(isa_choice().isa) : std::string_view("cuda");
+      line["bits"] = engine.options().device == "cpu" ? bits_of(isa_choice().isa) : std::string_view("cuda");
       SLIP_TRY_(lines.add(line));
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
@@ -434,7 +434,7 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
   std::string remarks;
   json::object common;
   std::map<std::string, json::object> asked_of;  // by decoder, as its first line says
-  std::set<std::string> machines;                // instruction sets that lines name
+  std::set<std::string> kinds_of_bits;           // instruction sets that lines name
   for (const std::string& file : files) {
     SLIP_TRY(const std::string text, read_file(file));
     const auto take = [&](std::string_view line, int64_t number) -> Status {
@@ -447,7 +447,7 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
         if (asked_of[m.decoder].empty()) asked_of[m.decoder] = asked->get_object();
         if (common.empty()) common = asked->get_object(), common.erase("decoder");
       }
-      if (const json::value* isa = o.if_contains("isa"); isa && isa->is_string()) machines.emplace(isa->get_string());
+      if (const json::value* bits = o.if_contains("bits"); bits && bits->is_string()) kinds_of_bits.emplace(bits->get_string());
       const LineKey key = key_of(m, o);
       if (!seen.insert(key).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
@@ -470,9 +470,9 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
     remarks += fmt::format("{}: no line for {} of the records up to the last, the first of them is {}: is a shard missing?\n",
                            decoder, missing, first);
   }
-  if (machines.size() > 1)
-    remarks += fmt::format("lines come from {}: another instruction set may give another answer to the same question\n",
-                           fmt::join(machines, ", "));
+  if (kinds_of_bits.size() > 1)
+    remarks += fmt::format("lines have the bits of {}: another instruction set may give another answer to the same question\n",
+                           fmt::join(kinds_of_bits, ", "));
   json::object result = {{"files", files.size()}};
   if (!missing_records.empty()) result["missing_records"] = std::move(missing_records);
   slipstream::Report out = comparison(all, std::move(result));

@@ -41,6 +41,9 @@ void gather(Attend& s, const Cursor& c, int64_t) {
   s.values = s.values_SK;
 }
 
+/// e^x for x <= 0. Of a NaN exp_to_88_v takes the last bits for an exponent; zero times x, or times -1 where x is lower, leaves what is none.
+inline Floats exp_down_v(Floats x) { return fma_v(max_v(splat(-1.0F), x), zeros(), exp_to_88_v(x)); }
+
 /// Scores of n <= 8 queries from query i on become probabilities relative to their running maxima; keep[]: what earlier sums are
 /// scaled by. Places after the last key hold -inf to the end of their vector; vectors after that would add +0 to a sum and are
 /// left out.
@@ -75,7 +78,7 @@ void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
     Floats sum = zeros();
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; v++) {
-      const Floats e = exp_to_88_v(sub_v(load(row + v * kLanes), top));
+      const Floats e = exp_down_v(sub_v(load(row + v * kLanes), top));
       store(row + v * kLanes, e);
       sum = add_to_chain(sum, e);
     }

@@ -11,7 +11,7 @@
 //   kHalves                parts of a word that a tile multiplies one after the other, for all its keys or queries each
 //   key_at, weight_at      a (part of a) word of a key or of weights, in every lane
 //   lanes_at               (parts of) words of queries or of values
-//   add                    sum += their products
+//   add, add_both          sum += their products; with kHalves 2, those of both halves of a key's word
 //   Scores                 of a tile: what their sums start at, what becomes of them
 //   Sums                   of values of a tile's queries: what they start at, how they are stored
 // The last two are passed by value and hold two pointers at most: with four, which go through memory, int8 attention was 8 % slower at

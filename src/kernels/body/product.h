@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one inner loop of all products: up to 4 rows x kTileVectors vectors of sums stay in registers while the words of
+// The one inner loop of all products: as many rows x vectors of sums as there are registers stay in them while the words of
 // the inner dimension pass by in ascending order. Which rows and columns share a tile changes no sum: every sum is one
 // chain. Included after a vec_*.h, once per instruction set.
 #pragma once
@@ -92,10 +92,10 @@ template <class Dot, int kRows, int kVectors, int kFetch>
 
 using Tile = void (*)(Word*, int64_t, const Word*, int64_t, const Word*, int64_t, int64_t, bool, const char*);
 
-template <class Dot, int kVectors, int kFetch, int kMost>
+template <class Dot, int kVectors, int kFetch, int kMost, int kLeast = 1>
 Tile tile_of_rows(int64_t rows) {
-  if constexpr (kMost > 1)
-    if (rows < kMost) return tile_of_rows<Dot, kVectors, kFetch, kMost - 1>(rows);
+  if constexpr (kMost > kLeast)
+    if (rows < kMost) return tile_of_rows<Dot, kVectors, kFetch, kMost - 1, kLeast>(rows);
   return tile<Dot, kMost, kVectors, kFetch>;
 }
 
@@ -140,12 +140,19 @@ constexpr bool kHighTiles = InHalves<Dot>&& kTileVectors == 4;
 
 /// One line a step goes into the L2: several row tiles share the weights. Two and four go into the L1, where the next chunk is read but
 /// once or twice, if it finds room there beside this one (docs/lab/0007).
-template <class Dot, int kVectors = kTileVectors, int kMost = kRowsOf<Dot>>
+template <class Dot>
 Tile fetching_tile(int64_t rows, int fetch, bool room) {
-  if (fetch == 4) return (room ? tile_of_rows<Dot, kVectors, 4, kMost> : tile_of_rows<Dot, kVectors, -4, kMost>)(rows);
-  if (fetch == 2) return (room ? tile_of_rows<Dot, kVectors, 2, kMost> : tile_of_rows<Dot, kVectors, -2, kMost>)(rows);
-  if (fetch == 1) return tile_of_rows<Dot, kVectors, -1, kMost>(rows);
-  return tile_of_rows<Dot, kVectors, 0, kMost>(rows);
+  constexpr int kMost = kRowsOf<Dot>;
+  if (fetch == 4) return (room ? tile_of_rows<Dot, kTileVectors, 4, kMost> : tile_of_rows<Dot, kTileVectors, -4, kMost>)(rows);
+  if (fetch == 2) return (room ? tile_of_rows<Dot, kTileVectors, 2, kMost> : tile_of_rows<Dot, kTileVectors, -2, kMost>)(rows);
+  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, -1, kMost>(rows);
+  return tile_of_rows<Dot, kTileVectors, 0, kMost>(rows);
+}
+/// A narrow one of 6 to 12 rows, of which there are four and more to a chunk: one line each at most.
+template <class Dot>
+Tile high_tile(int64_t rows, int fetch) {
+  constexpr int kVectors = kTileVectors / 2, kLeast = kRowsOf<Dot>, kMost = 2 * kRowsOf<Dot>;
+  return (fetch ? tile_of_rows<Dot, kVectors, -1, kMost, kLeast> : tile_of_rows<Dot, kVectors, 0, kMost, kLeast>)(rows);
 }
 /// Two chunks of weights are 32 KB. A first-level cache that is no larger keeps both only beside the few sums of a single tile of four rows.
 inline bool room_for_two_chunks(const ProductArgs& a) { return a.rows <= 4 || a.l1_bytes > 2 * kChunkSteps * kBlockColumns * 4; }
@@ -186,7 +193,7 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
       return;
     }
   }
-  if constexpr (InHalves<Dot>)
+  if constexpr (InHalves<Dot> && kTileVectors == 2)
     if (a.rows == 2) {  // of the narrow tile they would be four chains
       constexpr int kWide = 4, kLines = 2;
       for (int64_t c = 0; c < a.columns; c += kWide * kLanes)
@@ -207,7 +214,7 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
       const int fetch = ahead ? fetched_lines(i, count, lines) : 0;
       Tile f = nullptr;
       if constexpr (kHighTiles<Dot>)
-        f = high ? fetching_tile<Dot, kTileVectors / 2, 2 * kRowsOf<Dot>>(n, fetch, room) : fetching_tile<Dot>(n, fetch, room);
+        f = high ? high_tile<Dot>(n, fetch) : fetching_tile<Dot>(n, fetch, room);
       else
         f = fetching_tile<Dot>(n, fetch, room);
       f(a.sums + r * kBlockColumns + c, kBlockColumns, x + r * a.ldx, a.ldx, w + c, kBlockColumns, steps, s == 0,

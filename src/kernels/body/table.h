@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All bodies, and the table made of them; included by portable_ops.cc, avx2_ops.cc, avx512_ops.cc and neon_ops.cc after their
-// vec_*.h.
+// All bodies, and the table made of them; included by each *_ops.cc after its pairs_*.h.
 #pragma once
 #include <cstddef>
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "kernels/testing/attention_testing.h"
@@ -197,6 +198,23 @@ TEST(Attention, NeverReadsWhatARowDoesNotSee) {
     ASSERT_TRUE(
         same_bits({&a[clean.row_numbers()], size_t(clean.row_numbers())}, {&b[clean.row_numbers()], size_t(clean.row_numbers())}));
     for (int64_t i = 0; i < clean.row_numbers(); i++) ASSERT_EQ(a[3 * clean.row_numbers() + i], 0.0F) << "a row that sees nothing";
+  });
+}
+
+// Whatever bits it has: an exponential that takes the last ones for an exponent would make a number of it.
+TEST(Attention, WhatSeesNoNumberIsNone) {
+  ThreadPool pool(1);
+  on_every_isa_and_type([&](KvType type) {
+    if (type == KvType::kI8) return;  // a scale that is none has one form
+    for (const uint32_t bits : {0xffffffffU, 0x7f8001ffU, 0x7fc00000U, 0xffc0ffffU}) {
+      Problem p({4, 2, 24}, type, 90, {{{3, 80}}, {{3, 60}}}, 36);
+      for (int64_t g = 0; g < 2; g++) p.keys[70 * 48 + g * 24 + 5] = std::bit_cast<float>(bits);
+      const auto out = p.run(pool);
+      for (int64_t i = 0; i < p.row_numbers(); i++) {
+        ASSERT_TRUE(std::isnan(out[i])) << i;
+        ASSERT_FALSE(std::isnan(out[p.row_numbers() + i])) << i;
+      }
+    }
   });
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations for: AVX-512 f, bw, vl, dq, bf16, vnni, vbmi. Everything is in the bodies;
+// The operations for: 64-bit ARM with dot products of bytes (armv8.2-a+dotprod). Everything is in the bodies;
 // this file is compiled with its own machine flags (CMakeLists.txt) and is called only after a look at the processor.
-#include "kernels/isa/pairs_avx512.h"
+#include "kernels/isa/arm/pairs_neon.h"
 
 #include "kernels/body/table.h"
 
 namespace slip {
 
-const Ops* avx512_ops() { return &kOps; }
+const Ops* neon_ops() { return &kOps; }
 
 }  // namespace slip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words of two bf16 and of four bytes, AVX2.
 #pragma once
-#include "kernels/isa/vec_avx2.h"
+#include "kernels/isa/x86/vec_avx2.h"
 
 namespace slip {
 namespace {

@@ -8,7 +8,7 @@
 // them, with zeros behind the last of either; inside of a panel the order is the unit's. A key that is in the block and not seen by this row
 // has weight 0, and 0 times its value adds nothing, unless it is no finite number: then the row gets a copy of the values without it.
 #pragma once
-#include "kernels/isa/amx_tiles.h"
+#include "kernels/isa/x86/amx_tiles.h"
 
 namespace slip {
 namespace {

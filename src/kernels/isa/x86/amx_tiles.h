@@ -9,7 +9,7 @@
 // sixteens, zeros behind the last, whatever rows and columns are its neighbours. The bits differ from those of avx512, whose chain takes
 // word by word, so they have a name of their own. Sums of integers are exact, and have the bits of every other instruction set.
 #pragma once
-#include "kernels/isa/tile_unit.h"
+#include "kernels/isa/x86/tile_unit.h"
 
 namespace slip {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations for: what avx512_ops.cc needs, amx tile, bf16, int8. All but products with packed weights and attention over bf16 are those
 // of AVX-512, with their bits; this file is compiled with its own machine flags (CMakeLists.txt) and is called only after a look at the processor.
-#include "kernels/isa/pairs_avx512.h"
+#include "kernels/isa/x86/pairs_avx512.h"
 
 #include "kernels/body/table.h"
 
-#include "kernels/isa/amx_attention.h"
+#include "kernels/isa/x86/amx_attention.h"
 
 namespace slip {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quads of bytes for int8 attention (body/quads.h), AVX-512.
 #pragma once
-#include "kernels/isa/vec_avx512.h"
+#include "kernels/isa/x86/vec_avx512.h"
 
 namespace slip {
 namespace {

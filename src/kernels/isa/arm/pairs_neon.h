@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words of two bf16 for attention, 64-bit ARM.
 #pragma once
-#include "kernels/isa/vec_neon.h"
+#include "kernels/isa/arm/vec_neon.h"
 
 namespace slip {
 namespace {

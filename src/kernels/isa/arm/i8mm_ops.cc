@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations for: NEON with byte dot products and i8mm (Neoverse V1 and later). They are those of NEON with its bits, but for products with
 // int8 and int4 weights; this file is compiled with its own machine flags (CMakeLists.txt) and is called only after a look at the processor.
-#include "kernels/isa/pairs_neon.h"
+#include "kernels/isa/arm/pairs_neon.h"
 
 #include "kernels/body/table.h"
 
-#include "kernels/isa/i8mm.h"
+#include "kernels/isa/arm/i8mm.h"
 
 namespace slip {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of two bf16 for attention, AVX-512; to vec_avx512.h what pairs_avx2.h and pairs_portable.h are to theirs.
+// Words of two bf16, AVX-512 with products of them; to vec_avx512.h what pairs_avx2.h and pairs_portable.h are to theirs.
 #pragma once
-#include "kernels/isa/quads_avx512.h"
+#include "kernels/isa/x86/quads_avx512.h"
 
 namespace slip {
 namespace {

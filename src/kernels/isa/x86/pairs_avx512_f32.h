@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words of two bf16, AVX-512 without products of pairs: numbers are multiplied as f32, with the bits of AVX2.
 #pragma once
-#include "kernels/isa/quads_avx512.h"
+#if defined(__AVX512BF16__)
+#error "expected flags without AVX-512 bf16: sums over rows would have other bits (body/chains.h)"
+#endif
+#include "kernels/isa/x86/quads_avx512.h"
 
 namespace slip {
 namespace {

@@ -83,7 +83,7 @@ inline void store_columns(const Floats* a, float* out, int64_t ldo) {
 }  // namespace
 }  // namespace slip
 
-#include "kernels/isa/vec_x86.h"
+#include "kernels/isa/x86/vec_x86.h"
 
 namespace slip {
 namespace {
