@@ -78,6 +78,8 @@ TEST_F(ReachCommand, SaysWhatIsWrong) {
   refused(reach({"--drafts", "4,4"}), 2, "--drafts");
   refused(reach({"--drafts", "0"}), 2, "--drafts");
   refused(reach({"--drafts", "8"}), 2, "--drafts");
+  refused(reach({"--drafts", "3", "--decoders", "fields"}), 2, "--drafts: expected a decoder that drafts");
+  refused(reach({"--radius", "3", "--decoders", "scaffold-ar,ar"}), 2, "--radius: expected a decoder that drafts");
   refused(reach({"--draft-model", std::string(SLIP_SOURCE_DIR) + "/models/pair-draft"}), 3, "an arm, got one of a car");
   refused(reach({"--csv", path("")}), 3, path(""));
   refused(reach({"--radius", "256"}), 2, "--radius");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::reach: several decoders reach for the same objects.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -87,6 +89,7 @@ Result<std::vector<drive::Reached>> reachers_of(const slipstream::ReachOptions& 
   SLIP_TRY_(add(std::string(kPlain), 0, 0));
   const std::vector<int64_t> drafts = o.drafts.empty() ? std::vector<int64_t>{4} : o.drafts,
                              radii = o.radii.empty() ? std::vector<int64_t>{0} : o.radii;
+  bool drafts_at_all = false;
   for (const std::string& preset : decoders_of(o)) {
     if (preset == kPlain) continue;
     SLIP_TRY(const Method method, method_from(choice_of(o, preset, 0, 0), {}, &engine, true));
@@ -94,9 +97,13 @@ Result<std::vector<drive::Reached>> reachers_of(const slipstream::ReachOptions& 
       SLIP_TRY_(add(preset, 0, 0));
       continue;
     }
+    drafts_at_all = true;
     for (const int64_t d : drafts)
       for (const int64_t r : radii) SLIP_TRY_(add(preset, d, r));
   }
+  if (!drafts_at_all && !(o.drafts.empty() && o.radii.empty()))
+    return usage_error("{}: expected a decoder that drafts, got {}", o.drafts.empty() ? "--radius" : "--drafts",
+                       fmt::join(decoders_of(o), ", "));
   return out;
 }
 
