@@ -85,7 +85,7 @@ enum { SLIP_EVENT_FIELD = 0, SLIP_EVENT_TEXT = 1, SLIP_EVENT_PASS = 2 };
 
 /** Something was decided. Pointers hold during the call. Members may be added at the end. */
 typedef struct slip_event {
-  int32_t kind; /**< FIELD: a field is complete; TEXT: free text grew; PASS: a forward pass has run */
+  int32_t kind; /**< FIELD: a field is complete; TEXT: free text grew; PASS: a round is over, of one pass or several */
   int32_t reserved;
   const char* name;  /**< of the field; null otherwise */
   const char* json;  /**< its content as it stands in the result object; null otherwise */
@@ -96,7 +96,7 @@ typedef struct slip_event {
   double elapsed_ms; /**< since the answer began */
 } slip_event;
 /** Called while the answer is decoded, maybe on another thread than the caller's, for one answer never on two at once; cheap work only,
- * because passes wait for it. Other than 0 ends the answer (SLIP_CANCELLED); it must not ask the same engine, which would wait for
+ * because passes wait for it. Other than 0 ends the answer (SLIP_CANCELLED); asking the same engine is refused (SLIP_USAGE), because it would wait for
  * itself. It must not leave by longjmp; what C++ code in it throws ends the answer with an error. Fields that were told stay true where
  * no answer comes. */
 typedef int (*slip_on_event)(const slip_event* event, void* user);

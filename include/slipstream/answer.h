@@ -156,8 +156,8 @@ struct Event {
 };
 /// Fields come in the order in which they are decided, each once; the finished answer has the same contents, and what was told stays
 /// true where there is none, as after a deadline. Called while the answer is decoded, maybe on another thread than the caller's, for one
-/// answer never on two at once; cheap work only, because passes wait for it. It may cancel the request's token, and must not ask the
-/// same engine, which would wait for itself. What it throws ends the answer with an error; the engine stays as good as it was.
+/// answer never on two at once; cheap work only, because passes wait for it. It may cancel the request's token. Asking the same engine is kUsage,
+/// because it would wait for itself. What it throws ends the answer (kInternal, "on_event: ..."); the engine stays as good as it was.
 using OnEvent = std::function<void(const Event&)>;
 
 }  // namespace slipstream

@@ -43,7 +43,8 @@ struct EngineOptions {
   int32_t slots = 0;                 // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
 };
 
-/// A loaded model that answers one request at a time.
+/// A loaded model that answers one request at a time. A fork of the process has none of its threads: answer() is kUnsupported there, and its
+/// destructor leaves it where it lies.
 class Engine {
  public:
   /// Loads a model folder. kBadInput, kUnsupported or kResource as the folder, its options and the machine are.
@@ -126,7 +127,8 @@ struct ServiceLoad {
   int64_t passes = 0;
 };
 
-/// Many requests under way on one model, one pass for all of them: each answer has the bytes that Engine::answer gives. Thread-safe.
+/// Many requests under way on one model, one pass for all of them: each answer has the bytes that Engine::answer gives. Thread-safe. What `on_done`
+/// or `on_pass` throws is logged. In a fork it is as an Engine is.
 class Service {
  public:
   /// Takes the engine over and measures what passes cost here.

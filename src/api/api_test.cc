@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -71,6 +77,104 @@ TEST_F(Api, WhatACallbackThrowsEndsTheAnswerAndNothingElse) {
     EXPECT_EQ(number.error().kind, ErrorKind::kInternal);
     EXPECT_EQ(answer(asked()).tokens, before.tokens);
   }
+}
+
+// A pass of many requests is no place for one's exception: each kind of event ends its own answer, and the others go on.
+TEST(Doors, WhatCallbacksOfAServiceThrowEndsTheirAnswerAlone) {
+  const std::string folder = std::string(SLIP_SOURCE_DIR) + "/models/demo";
+  auto scene = request_of_scene(kScene);
+  auto engine = Engine::load(folder, {.threads = 2, .slots = 8192});
+  ASSERT_TRUE(scene && engine);
+  auto service = Service::start(std::move(*engine));
+  ASSERT_TRUE(service) << service.error().message;
+  service->on_pass([](const PassShared&) { throw std::runtime_error("of on_pass"); });
+  scene->reuse_prompt = false;
+  const auto before = service->answer(*scene);
+  ASSERT_TRUE(before) << before.error().message;
+  using Kind = Event::Kind;
+  for (const Kind kind : {Kind::kPrefill, Kind::kField, Kind::kPass, Kind::kPlan}) {
+    const auto thrown = service->answer(*scene, {}, [&](const Event& e) {
+      if (e.kind == kind) throw std::runtime_error("of the caller");
+    });
+    ASSERT_FALSE(thrown) << static_cast<int>(kind);
+    EXPECT_EQ(thrown.error().kind, ErrorKind::kInternal);
+    EXPECT_EQ(thrown.error().message, "on_event: expected no exception, got: of the caller");
+  }
+  service->submit(*scene, {}, {}, [](const Result<Answer>&, const Served&) { throw 7; });
+  const auto after = service->answer(*scene);
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(after->tokens, before->tokens);
+}
+
+TEST_F(Api, AnEngineRefusesToBeAskedFromItsOwnCallback) {
+  std::string why;
+  const auto outer = engine_->answer(asked(), [&](const Event& e) {
+    if (e.kind != Event::Kind::kPass || !why.empty()) return;
+    const auto inner = engine_->answer(asked());
+    ASSERT_FALSE(inner);
+    EXPECT_EQ(inner.error().kind, ErrorKind::kUsage);
+    why = inner.error().message;
+  });
+  ASSERT_TRUE(outer) << outer.error().message;
+  EXPECT_THAT(why, HasSubstr("its own callback"));
+}
+
+// Numbers that no document could set, set in memory: refused before anything is made of them.
+TEST_F(Api, SettingsOutOfTheirRangeAreRefusedHereToo) {
+  const auto refused = [](const char* what, auto&& set) {
+    Request request = asked();
+    set(request);
+    const auto got = engine_->answer(request);
+    ASSERT_FALSE(got) << what;
+    EXPECT_EQ(got.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(got.error().message, StartsWith(std::string("request: ") + what + ": expected"));
+  };
+  refused("rollouts", [](Request& r) { r.rollouts = 1'000'000; });
+  refused("rollouts", [](Request& r) { r.rollouts = INT32_MIN; });
+  refused("top_log_probs", [](Request& r) { r.top_log_probs = 1000; });
+  refused("max_rows", [](Request& r) { r.max_rows = -1; });
+  refused("temperature", [](Request& r) { r.sampling.temperature = 1e308; });
+  refused("top_p", [](Request& r) { r.sampling.top_p = std::numeric_limits<double>::quiet_NaN(); });
+  refused("stop", [](Request& r) { r.stop = {""}; });
+  refused("section_temperatures: explanation", [](Request& r) { r.sampling.section_temperatures = {{"explanation", 1e308}}; });
+}
+
+// Fields that are told within a round stand behind its passes.
+TEST(Doors, FieldsAlongAGraphCountThePassesBeforeThem) {
+  auto engine = Engine::load(std::string(SLIP_SOURCE_DIR) + "/models/demo-cot", {.threads = 2});
+  auto request = request_of_scene(5);
+  ASSERT_TRUE(engine && request);
+  request->decoder.preset = "fields-spec";
+  int64_t fields = 0, tokens = 0;
+  const auto a = engine->answer(*request, [&](const Event& e) {
+    if (e.kind != Event::Kind::kField) return;
+    ++fields;
+    EXPECT_GT(e.forwards, 0) << e.field->name;
+    EXPECT_GE(e.tokens, tokens) << e.field->name;
+    tokens = e.tokens;
+  });
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_GT(fields, 20);
+  EXPECT_GT(tokens, 0);
+}
+
+// What a program that forks finds in its child: words, and no hang.
+TEST_F(Api, AForkIsToldThatItHasNoEngine) {
+  ASSERT_TRUE(engine_->answer(asked()));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto here = engine_->answer(asked());
+    const bool told =
+        !here && here.error().kind == ErrorKind::kUnsupported && here.error().message.find("fork") != std::string::npos;
+    delete engine_;
+    ::_exit(told ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  for (int i = 0; i < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++i) ::usleep(10'000);
+  if (!WIFEXITED(status)) ::kill(child, SIGKILL);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  ASSERT_TRUE(engine_->answer(asked()));
 }
 
 TEST_F(Api, ACallbackMayCancelAndWhatItWasToldStaysTrue) {

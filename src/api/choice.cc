@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "api/boundary.h"
+#include "api/request_options.h"
 #include "api/requests.h"
 #include "decode/types/method.h"
 #include "decode/types/presets.h"
@@ -90,6 +91,7 @@ std::optional<Visibility> visibility_of_folder(const std::string& folder) {
 
 Status check_use(const slipstream::Request& r, std::string_view folder, std::optional<Visibility> trained_for,
                  std::optional<bool> actions) {
+  SLIP_TRY_(check_settings(r));
   const bool text = is_free_text(r);
   if (!r.stop.empty() && !text)
     return usage_error("--stop: expected free text (--form none), got form {}", r.form_schema.empty() ? r.form : "of a schema");

@@ -6,6 +6,7 @@
 
 #include "api/answers.h"
 #include "api/boundary.h"
+#include "api/callbacks.h"
 #include "api/choice.h"
 #include "api/engines.h"
 #include "api/requests.h"
@@ -60,8 +61,15 @@ ModelInfo info_of(slip::Engine& engine, const std::string& folder) {
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
-Engine& Engine::operator=(Engine&&) noexcept = default;
-Engine::~Engine() = default;
+Engine& Engine::operator=(Engine&& other) noexcept {
+  Engine gone(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+// A fork leaves it where it lies: its threads are the parent's, and cannot be waited for.
+Engine::~Engine() {
+  if (impl_ && !impl_->is_of_this_process()) static_cast<void>(impl_.release());
+}
 
 Result<Engine> Engine::load(const std::string& folder, const EngineOptions& o, const Progress& progress,
                             const CancelToken& cancel) {
@@ -99,6 +107,8 @@ Result<Answer> Engine::answer(const Request& request, const OnEvent& on_event) {
 }
 
 Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_event) {
+  if (!is_of_this_process())
+    return slip::unsupported("engine: expected the process that loaded it, got a fork of it, which has none of its threads");
   const Request asked = api::with_form(given, info.form.empty() ? "none" : info.form);
   SLIP_TRY_(api::check_use(asked, info.folder, engine->visibility(), engine->model().config().action.has_value()));
   SLIP_TRY_(api::check_words(asked));
@@ -118,12 +128,18 @@ Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_even
     request.context.previous = &previous;
   }
   std::optional<api::Told> told;
+  std::optional<api::GuardedEvents> guard;
   if (on_event) {
-    told.emplace(on_event, engine->model().tokenizer(), form, text && asked.rollouts == 1, asked.stop);
+    request.context.cancel = CancelToken::child_of(asked.cancel);
+    guard.emplace(on_event, request.context.cancel);
+    told.emplace(guard->events(), engine->model().tokenizer(), form, text && asked.rollouts == 1, asked.stop);
     told->listen(request, engine->plan_fit(request));
   }
-  SLIP_TRY(slip::Answer answer, engine->run(request));
-  if (told) told->end(answer);
+  auto ran = engine->run(request);
+  if (ran && told) told->end(*ran);
+  if (guard)
+    if (auto thrown = guard->thrown()) return std::move(*thrown);
+  SLIP_TRY(slip::Answer answer, std::move(ran));
   request.context.on_progress = nullptr;
   request.context.on_prefill = nullptr;
   request.context.on_field = nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands behind slipstream::Engine.
 #pragma once
+#include <unistd.h>
+
 #include <memory>
 
 #include "engine/engine.h"
@@ -11,7 +13,10 @@ namespace slipstream {
 struct [[gnu::visibility("hidden")]] Engine::Impl {
   std::unique_ptr<slip::Engine> engine;
   ModelInfo info;
+  pid_t process = ::getpid();
 
+  /// A fork has the engine's memory and none of its threads.
+  bool is_of_this_process() const { return process == ::getpid(); }
   Result<Answer> answer(const Request& asked, const OnEvent& on_event);
 };
 

@@ -298,6 +298,23 @@ void add_told_options(const Asked& request, json::object& out) {
     if (!row.told.empty()) out[row.told] = row.get(request);
 }
 
+Status check_settings(const Asked& request) {
+  Asked scratch;
+  for (const OptionRow& row : rows()) {
+    const bool whole = row.facts.kind == OptionKind::kWhole;
+    if (!whole && row.facts.kind != OptionKind::kNumber) continue;
+    const json::value v = row.get(request);
+    const std::string text = v.is_double() ? fmt::format("{}", v.get_double()) : json::serialize(v);
+    SLIP_TRY_(row.put(scratch, text, fmt::format("request: {}", row.facts.name)));
+  }
+  for (const std::string& text : request.stop) SLIP_TRY_(add_stop(scratch, text, "request: stop"));
+  double t = 0;
+  for (const auto& [section, temperature] : request.sampling.section_temperatures)
+    SLIP_TRY_(
+        read_number(fmt::format("{}", temperature), 0, 100, false, fmt::format("request: section_temperatures: {}", section), t));
+  return {};
+}
+
 std::vector<std::string> idle_options(const Asked& request) {
   std::vector<std::string> out;
   if (request.top_log_probs > 0 && !request.log_probs) out.emplace_back("--top-log-probs does nothing without --log-probs");

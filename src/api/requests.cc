@@ -36,6 +36,7 @@ Image picture_of(Image image, bool blank) {
 
 Status take_pictures(const slipstream::Request& in, Request& out) {
   for (size_t i = 0; i < in.images.size(); ++i) {
+    SLIP_TRY_(in.cancel.check("read", static_cast<int64_t>(i), "images"));
     SLIP_TRY(Image image, rgb_of(in.images[i], fmt::format("image {}", i)));
     out.images.push_back(picture_of(std::move(image), in.blank_images));
   }
@@ -44,6 +45,7 @@ Status take_pictures(const slipstream::Request& in, Request& out) {
     clip.fps = in.videos[v].fps;
     if (in.videos[v].frames.empty()) return bad_input("video {}: expected frames, got none", v);
     for (size_t i = 0; i < in.videos[v].frames.size(); ++i) {
+      SLIP_TRY_(in.cancel.check("read", static_cast<int64_t>(i), "frames"));
       SLIP_TRY(Image frame, rgb_of(in.videos[v].frames[i], fmt::format("video {}, frame {}", v, i)));
       clip.frames.push_back(picture_of(std::move(frame), in.blank_images));
     }

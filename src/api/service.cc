@@ -6,6 +6,7 @@
 
 #include "api/answers.h"
 #include "api/boundary.h"
+#include "api/callbacks.h"
 #include "api/choice.h"
 #include "api/engines.h"
 #include "api/requests.h"
@@ -200,8 +201,15 @@ slip::Request without_pictures(slip::Request& request) {
 
 Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::Service(Service&&) noexcept = default;
-Service& Service::operator=(Service&&) noexcept = default;
-Service::~Service() = default;
+Service& Service::operator=(Service&& other) noexcept {
+  Service gone(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+// As Engine's.
+Service::~Service() {
+  if (impl_ && !impl_->engine.impl().is_of_this_process()) static_cast<void>(impl_.release());
+}
 
 Result<Service> Service::start(Engine engine, const ServiceOptions& o, const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Service> {
@@ -222,32 +230,42 @@ const std::string& Service::fingerprint() const { return impl_->fingerprint; }
 void Service::submit(const Request& given, const Terms& terms, OnEvent on_event, OnDone on_done) {
   const slip::Terms when = terms_from(terms);
   const Request request = impl_->meant(given);
-  auto prepared = api::bounded([&] { return impl_->prepare(request); });
+  auto prepared = api::bounded([&]() -> Result<Impl::Prepared> {
+    if (!impl_->engine.impl().is_of_this_process())
+      return slip::unsupported("service: expected the process that started it, got a fork of it, which has none of its threads");
+    return impl_->prepare(request);
+  });
   if (!prepared) {
     Served served;
     served.fate = prepared.error().kind == ErrorKind::kCancelled ? Fate::kCancelled : Fate::kFailed;
-    on_done(prepared.error(), served);
+    api::call_guarded("on_done", [&] { on_done(prepared.error(), served); });
     return;
   }
   slip::Ask ask{.request = std::move(prepared->request), .terms = when, .done = {}, .kind = kind_of(request)};
   std::shared_ptr<api::Told> told;
+  std::optional<api::GuardedEvents> guard;
   if (on_event) {
+    ask.request.context.cancel = CancelToken::child_of(request.cancel);
+    guard.emplace(std::move(on_event), ask.request.context.cancel);
     const bool whole = request.rollouts == 1;
-    told = std::make_shared<api::Told>(std::move(on_event), impl_->inner().model().tokenizer(), prepared->form,
-                                       prepared->text && whole, request.stop, whole);
+    told = std::make_shared<api::Told>(guard->events(), impl_->inner().model().tokenizer(), prepared->form, prepared->text && whole,
+                                       request.stop, whole);
     told->listen(ask.request, impl_->inner().plan_fit(ask.request));
   }
   Request asked = request;  // what the answer's own words go by; pictures are left out
   for (Image& image : asked.images) image = {};
   for (Video& video : asked.videos) video = {};
   slip::Request shown = without_pictures(ask.request);
-  ask.done = [told, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
+  ask.done = [told, guard, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
                  slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
-    if (!answer) return on_done(answer.error(), served_from(served));
-    if (told) told->end(*answer);
-    on_done(api::bounded(
-                [&]() -> Result<Answer> { return api::answer_from(std::move(*answer), std::move(shown), asked, impl->info()); }),
-            served_from(served));
+    if (answer && told) told->end(*answer);
+    if (guard)
+      if (auto thrown = guard->thrown()) answer = std::move(*thrown);
+    Result<Answer> result = api::bounded([&]() -> Result<Answer> {
+      if (!answer) return answer.error();
+      return api::answer_from(std::move(*answer), std::move(shown), asked, impl->info());
+    });
+    api::call_guarded("on_done", [&] { on_done(std::move(result), served_from(served)); });
   };
   impl_->service->submit(std::move(ask));
 }
@@ -325,7 +343,7 @@ ServiceLoad Service::load() const {
 
 void Service::on_pass(std::function<void(const PassShared&)> told) {
   impl_->service->on_pass([told = std::move(told)](const slip::PassTold& p) {
-    told({p.rows, p.prompt_rows, p.requests, p.ms, p.draft});
+    api::call_guarded("on_pass", [&] { told({p.rows, p.prompt_rows, p.requests, p.ms, p.draft}); });
   });
 }
 

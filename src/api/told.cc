@@ -30,7 +30,12 @@ Told::Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, Form
 void Told::listen(Request& request, const PlanFit& fit) {
   ego_ = request.ego;
   fit_ = fit;
-  request.context.on_field = [this](int32_t index, std::span<const TokenId> content) { field(index, content); };
+  request.context.on_field = [this](int32_t index, std::span<const TokenId> content, int64_t forwards) {
+    forwards_ = forwards;
+    of_fields_ += static_cast<int64_t>(content.size());
+    tokens_ = std::max(tokens_, of_fields_);
+    field(index, content);
+  };
   request.context.on_prefill = [this](int64_t done, int64_t total) { prefill(done, total); };
   request.on_plan = [this](const HeadPlan& p) { plan(p); };
   request.context.on_progress = [this](const DecodeProgress& p) { pass(p); };

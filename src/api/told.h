@@ -40,7 +40,7 @@ class Told {
   const slipstream::OnEvent on_event_;
   const Tokenizer* tokenizer_;
   const FormPtr form_;
-  int64_t forwards_ = 0, tokens_ = 0;
+  int64_t forwards_ = 0, tokens_ = 0, of_fields_ = 0;  // of_fields_: tokens of those that were told
   const Clock::time_point start_ = Clock::now();
   std::optional<StreamDecoder> stream_;
   HeldText held_;

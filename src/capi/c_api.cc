@@ -27,11 +27,24 @@ struct LastError {
 };
 thread_local LastError last_error;
 
+/// Valid UTF-8 without an end of a line or a NUL in it, of a length that one reads.
+std::string one_line(std::string_view message) {
+  constexpr size_t kMost = 2000;
+  std::string out;
+  for (const char c : slipstream::to_valid_utf8(message.substr(0, kMost))) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return message.size() > kMost ? out + " ..." : out;
+}
+
 }  // namespace
 
-slip_status fail(slipstream::ErrorKind kind, const char* message) noexcept {
+slip_status fail(slipstream::ErrorKind kind, std::string_view message) noexcept {
   try {
-    last_error.text = message;
+    last_error.text = one_line(message);
     last_error.shown = last_error.text.c_str();
   } catch (...) {
     last_error.shown = "memory: expected enough of it, got an allocation that failed";
@@ -39,7 +52,7 @@ slip_status fail(slipstream::ErrorKind kind, const char* message) noexcept {
   return static_cast<slip_status>(kind);
 }
 
-slip_status fail(const slipstream::Error& error) noexcept { return fail(error.kind, error.message.c_str()); }
+slip_status fail(const slipstream::Error& error) noexcept { return fail(error.kind, error.message); }
 
 slip_status failed_by_exception() noexcept {
   using slipstream::ErrorKind;
@@ -82,7 +95,9 @@ Result<slip_request> read_request(const slip_request* given) {
   if (!given) return misuse(kCall, "a request", "a null pointer");
   size_t size = 0;
   std::memcpy(&size, given, sizeof(size));
-  if (size < sizeof(size) || size > kMostRequestBytes) return misuse(kCall, "size set to sizeof(slip_request)", "another number");
+  // Members are as large as a pointer each: a size in between would cut one.
+  if (size < sizeof(size) || size > kMostRequestBytes || size % sizeof(void*) != 0)
+    return usage_error("{}: expected size set to sizeof(slip_request), got {}", kCall, size);
   slip_request out{};
   std::memcpy(&out, given, std::min(size, sizeof(out)));
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);

@@ -67,6 +67,16 @@ static void refuses_handles_of_another_kind(slip_engine* engine) {
   slip_cancel_free(cancel);
 }
 
+/* One line of valid UTF-8, whatever the caller's words are. */
+static void tells_in_one_line(slip_engine* engine) {
+  slip_answer* answer = NULL;
+  slip_engine* none = NULL;
+  CHECK(ask(engine, "{\"scene\": 5, \"decoder\": \"a\\nb\\u0000c\"}", &answer) != SLIP_OK);
+  CHECK(strchr(slip_last_error(), '\n') == NULL && strstr(slip_last_error(), "\\x0a") != NULL);
+  CHECK(slip_engine_load("no\xff\n", NULL, NULL, NULL, &none) != SLIP_OK && none == NULL);
+  CHECK(strchr(slip_last_error(), '\xff') == NULL && strchr(slip_last_error(), '\n') == NULL);
+}
+
 static void refuses_requests_that_are_none(slip_engine* engine) {
   static const char* const kDocuments[] = {"{",
                                            "[]",
@@ -120,6 +130,9 @@ static void takes_requests_of_other_sizes(slip_engine* engine) {
   larger.known.size = 2 * sizeof(size_t);
   CHECK(slip_engine_answer(engine, &larger.known, &answer) == SLIP_OK);
   slip_answer_free(answer);
+  larger.known.size = 12; /* within a member */
+  CHECK(slip_engine_answer(engine, &larger.known, &answer) == SLIP_USAGE);
+  CHECK(strstr(slip_last_error(), "got 12") != NULL);
   larger.known.size = 0;
   CHECK(slip_engine_answer(engine, &larger.known, &answer) == SLIP_USAGE);
   larger.known.size = (size_t)-1;
@@ -390,6 +403,7 @@ int main(int argc, char** argv) {
   CHECK(told > 0 && strstr(slip_engine_info(engine), "\"visibility\":\"chain\"") != NULL);
   refuses_null_everywhere(engine);
   refuses_handles_of_another_kind(engine);
+  tells_in_one_line(engine);
   refuses_requests_that_are_none(engine);
   takes_requests_of_other_sizes(engine);
   reads_rows_by_their_stride(engine);

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "slipstream.h"
@@ -44,7 +45,7 @@ inline bool is(const slip_cancel* h) { return h && h->kind == slip_kind::kCancel
 
 /// Keeps the message for slip_last_error and gives the status. Does not throw: without memory the message is a shorter one.
 slip_status fail(const slipstream::Error& error) noexcept;
-slip_status fail(slipstream::ErrorKind kind, const char* message) noexcept;
+slip_status fail(slipstream::ErrorKind kind, std::string_view message) noexcept;
 
 /// Runs a call's body, which gives a slipstream::Status or a Result; what is thrown becomes a status, too.
 slip_status failed_by_exception() noexcept;

@@ -80,17 +80,18 @@ Status put_section_temperatures(Request& r, const json::value& v, std::string_vi
   return {};
 }
 
-// Before the pass over the table: a request of a record or a scene is where the others are put into.
+// Before the pass over the table: a deadline runs already, and a request of a record or a scene is where the others are put into.
 Status put_nothing(Request&, const json::value&, std::string_view) { return {}; }
 
-Status put_deadline(Request& r, const json::value& v, std::string_view where) {
+/// From now on: before anything is drawn or read.
+Status set_deadline(slipstream::CancelToken& cancel, const json::value& v, std::string_view where) {
   constexpr double kMostMs = 1e12;  // 32 years: within the clock's range by far
   double ms = 0;
   SLIP_TRY_(put_value(ms, v, where));
   if (!(ms >= 0 && ms <= kMostMs)) return bad_input("{}: expected a number from 0 to {}, got {}", where, kMostMs, ms);
   const auto span =
       std::chrono::duration_cast<slipstream::CancelToken::Clock::duration>(std::chrono::duration<double, std::milli>(ms));
-  r.cancel.set_deadline(slipstream::CancelToken::Clock::now() + span);
+  cancel.set_deadline(slipstream::CancelToken::Clock::now() + span);
   return {};
 }
 
@@ -100,6 +101,7 @@ Status put_image_files(Request& r, const json::value& v, std::string_view where)
     std::string name;
     SLIP_TRY_(put_value(name, file, where));
     if (name == "-") return bad_input("{}: expected a file, got standard input", where);  // a library does not read it
+    SLIP_TRY_(r.cancel.check("read", static_cast<int64_t>(r.images.size()), "images"));
     SLIP_TRY(slipstream::Image image, slipstream::read_image(name));
     r.images.push_back(std::move(image));
   }
@@ -126,7 +128,7 @@ constexpr Key<Request> kRequestKeys[] = {
     {"image_files", put_image_files},
     {"previous_answer", put_previous},
     {"section_temperatures", put_section_temperatures},
-    {"deadline_ms", put_deadline},
+    {"deadline_ms", put_nothing},
 };
 
 /// A value as a command line would spell it. Types are as in JSON: a number is no text, 5.0 is no whole number.
@@ -229,6 +231,8 @@ Result<Request> begin_of(const json::object& o, std::string_view name) {
 Result<Request> request_from_json(std::string_view document, std::string_view name, slipstream::CancelToken cancel) {
   SLIP_TRY(const json::object o, object_of(document, name));
   SLIP_TRY_(check_together(o, name));
+  if (const json::value* ms = o.if_contains("deadline_ms"))
+    SLIP_TRY_(set_deadline(cancel, *ms, fmt::format("{}: deadline_ms", name)));
   SLIP_TRY(Request request, begin_of(o, name));
   request.cancel = std::move(cancel);
   SLIP_TRY_(put_all(request, o, std::span<const Key<Request>>(kRequestKeys), name));

@@ -200,6 +200,27 @@ Status check_form(const RunOptions& o, slipstream::Request& r) {
   return slipstream::check_request(r, o.model);
 }
 
+/// Of a batch every request says itself what it wants: nothing is passed over.
+Status check_batch(const RunOptions& o) {
+  const auto refuse = [](std::string_view name) {
+    return usage_error("--{}: expected requests that say what they want, got an option for all of them beside --batch", name);
+  };
+  for (const auto& [given, name] : {std::pair{!o.images.empty(), "image"},
+                                    {!o.videos.empty(), "video"},
+                                    {!o.prompt_file.empty(), "prompt-file"},
+                                    {!o.messages.empty(), "messages"},
+                                    {!o.ego.empty(), "ego"},
+                                    {o.max_tokens_given, "max-tokens"}})
+    if (given) return refuse(name);
+  slipstream::Request usual;
+  usual.form = "model";
+  SLIP_TRY(const json::value was, parse_json(slipstream::settings_of(usual), "settings"));
+  SLIP_TRY(const json::value is, parse_json(slipstream::settings_of(o.request), "settings"));
+  for (const slipstream::RequestOption& option : slipstream::request_options())
+    if (was.at(option.name) != is.at(option.name)) return refuse(option.flag.empty() ? option.name : option.flag);
+  return {};
+}
+
 /// Many answers with one load.
 Status run_many(const RunOptions& o) {
   server::BatchOptions b{.model = o.model,
@@ -216,6 +237,7 @@ Status run_many(const RunOptions& o) {
                                     {o.stream, "--stream"},
                                     {!o.record.empty(), "--record"}})
     if (given) return usage_error("{}: expected one answer to write, got --records or --batch", name);
+  if (!o.batch.empty()) SLIP_TRY_(check_batch(o));
   SLIP_TRY_(read_form(b.request));
   SLIP_TRY_(check_form(o, b.request));
   Bars bars;

@@ -263,7 +263,7 @@ TEST(Decoder, AFailureToReadLogitsEndsTheAnswer) {
       ASSERT_TRUE(want) << want.error().message;
       LikelyLm keeps(model, 1);
       keeps.fails_at = static_cast<int64_t>(n % 5);
-      t.context.on_field = [&](int32_t f, std::span<const TokenId> content) {
+      t.context.on_field = [&](int32_t f, std::span<const TokenId> content, int64_t) {
         EXPECT_TRUE(std::ranges::equal(content, want->fields[static_cast<size_t>(f)])) << way.preset << " " << n;
       };
       const auto d = decode(keeps, t.prompt, form, way.preset, t.options, t.context);

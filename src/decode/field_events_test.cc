@@ -21,7 +21,7 @@ struct Told {
 std::vector<Told> listen(const Trial& t, HashLm& lm, const Method& m, const Form* form, int32_t rollouts, Decoded& first) {
   std::vector<Told> told;
   DecodeContext context = t.context;
-  context.on_field = [&](int32_t field, std::span<const TokenId> content) {
+  context.on_field = [&](int32_t field, std::span<const TokenId> content, int64_t) {
     told.push_back({field, {content.begin(), content.end()}, lm.passes});
   };
   auto d = Decoder(lm, m).rollouts(t.prompt, form, t.options, rollouts, context);
@@ -87,7 +87,7 @@ TEST(FieldEvents, TellOnlyWhatTheModelSaidWhenItsLogitsAreLost) {
       HashLm model(t.lm);
       LikelyLm keeps(model, 1);
       keeps.fails_at = static_cast<int64_t>(n % 7);
-      t.context.on_field = [&](int32_t field, std::span<const TokenId> content) {
+      t.context.on_field = [&](int32_t field, std::span<const TokenId> content, int64_t) {
         ++told;
         EXPECT_TRUE(std::ranges::equal(content, want[static_cast<size_t>(field)])) << n;
       };

@@ -49,7 +49,7 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   SLIP_TRY(const FormPtr form, engine_.form_of(request));
   int64_t forwards = 0, ready = 0;
   request.context.on_progress = [&](const DecodeProgress& p) { forwards = p.forwards; };
-  request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
+  request.context.on_field = [&](int32_t field, std::span<const TokenId>, int64_t) {
     if (is_of_the_plan(form->form, field)) ready = forwards;
   };
   if (!drawn_.trajectory_head.empty()) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/cancel.h"
@@ -28,7 +29,8 @@ class Turns {
    private:
     Turns* turns_;
   };
-  /// Waits for those who came before. kCancelled within some milliseconds when `cancel` says that nobody waits for the request any more.
+  /// Waits for those who came before. kCancelled within some milliseconds when `cancel` says that nobody waits for the request any more; kUsage
+  /// from the thread whose turn it is, which would wait for itself.
   Result<Turn> wait(const CancelToken& cancel);
   /// How many stand in line, the one whose turn it is among them.
   size_t in_line() const {
@@ -41,6 +43,7 @@ class Turns {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<uint64_t> line_;  // the first one's turn it is
+  std::thread::id whose_;      // turn it is; of no thread: nobody's
   uint64_t next_ = 0;
 };
 

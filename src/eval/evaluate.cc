@@ -74,7 +74,7 @@ Result<Evaluated> evaluate_record(Engine& engine, const sim::Labels& labels, std
   const bool plans = std::ranges::any_of(form->form.sections(), [](const Section& s) { return s.name == "trajectory"; });
   const auto start = Clock::now();
   double reasoning_ms = 0;
-  request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
+  request.context.on_field = [&](int32_t field, std::span<const TokenId>, int64_t) {
     const Field& f = form->form.fields()[static_cast<size_t>(field)];
     if (form->form.sections()[static_cast<size_t>(f.section)].name != "trajectory") reasoning_ms = ms_since(start);
   };

@@ -125,15 +125,9 @@ IsaChoice choose_isa() {
   const IsaChoice best = best_isa();
   const char* wish = std::getenv("SLIPSTREAM_ISA");
   if (wish == nullptr || *wish == 0) return best;
-  std::string_view expected = "portable, avx2, avx512vnni, avx512, neon or amx";
   for (const Isa isa : kIsas)
-    if (wish == word_of(isa)) {
-      if (table_of(isa)) return {isa, fmt::format("{}: SLIPSTREAM_ISA", wish)};
-      expected = "what this machine has";
-    }
-  // Who asks for a set asks for its bits: that others come is said.
-  log(LogLevel::kWarn, "SLIPSTREAM_ISA: expected {}, got {}; answers have the bits of {}", expected, wish, bits_of(best.isa));
-  return {best.isa, fmt::format("{} (SLIPSTREAM_ISA: expected {}, got {})", best.reason, expected, wish)};
+    if (wish == word_of(isa) && table_of(isa)) return {isa, fmt::format("{}: SLIPSTREAM_ISA", wish)};
+  return {best.isa, fmt::format("{}; {}", best.reason, check_isa_wish().error().message)};
 }
 
 IsaChoice& choice() {
@@ -149,6 +143,21 @@ std::string_view bits_of(Isa isa) { return word_of(isa == Isa::kNeon || isa == I
 std::string_view word_of(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
 
 const IsaChoice& isa_choice() { return choice(); }
+
+Status check_isa_wish() {
+  const char* wish = std::getenv("SLIPSTREAM_ISA");
+  if (wish == nullptr || *wish == 0) return {};
+  std::string here;
+  bool known = false;
+  for (const Isa isa : kIsas) {
+    known |= wish == word_of(isa);
+    if (!table_of(isa)) continue;
+    if (wish == word_of(isa)) return {};
+    here += fmt::format("{}{}", here.empty() ? "" : ", ", word_of(isa));
+  }
+  const std::string text = fmt::format("SLIPSTREAM_ISA: expected one of {}, which this machine has, got {}", here, wish);
+  return Error{known ? ErrorKind::kUnsupported : ErrorKind::kUsage, text};
+}
 
 Status force_isa(Isa isa) {
   const Ops* table = table_of(isa);

@@ -33,6 +33,8 @@ struct IsaChoice {
   std::string reason;
 };
 const IsaChoice& isa_choice();
+/// Who asks for a set asks for its bits: kUsage where SLIPSTREAM_ISA names none, kUnsupported where this machine lacks it. The best one runs then.
+Status check_isa_wish();
 /// For tests: run everything on another path from now on. kUnsupported when this machine lacks it.
 Status force_isa(Isa isa);
 

@@ -45,7 +45,9 @@ Result<const DevicePlugin*> load_plugin(const std::string& kind) {
                             plugin ? std::to_string(plugin->abi) : "a library without " + std::string(kDevicePluginSymbol));
     return plugin;
   }
-  return resource_error("device {}: expected {} beside the program, got none: {}", kind, library, last);
+  return resource_error(
+      "device {}: expected {} beside the program or in the folder that SLIPSTREAM_PLUGINS names, got none that loads: {}", kind,
+      library, last);
 }
 
 // A plug-in stays for the life of the process.

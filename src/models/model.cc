@@ -151,6 +151,7 @@ Result<DecoderLm*> Model::need_decoder(std::string_view what) {
 }
 
 Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOptions& options, const LoadProgress& progress) {
+  SLIP_TRY_(check_isa_wish());
   SLIP_TRY_(check_options(options));
   if (const auto device = parse_device(options.device); !device) return device.error();
   std::unique_ptr<Model> model(new Model);

@@ -2,6 +2,8 @@
 // See background.h.
 #include "python/background.h"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -12,15 +14,21 @@ namespace slipstream::python {
 
 namespace {
 
-/// Never destroyed: threads may outlive main's statics.
+/// Never destroyed: threads may outlive main's statics. A fork, which has none of the threads, begins anew.
 struct Running {
   std::mutex mutex;
   std::condition_variable changed;
   std::list<std::function<void()>> cancels;  // one for each thread
 };
+Running* g_running = nullptr;
 Running& running() {
-  static auto* const kRunning = new Running;
-  return *kRunning;
+  static const bool once = [] {
+    g_running = new Running;
+    ::pthread_atfork(nullptr, nullptr, [] { g_running = new Running; });
+    return true;
+  }();
+  static_cast<void>(once);
+  return *g_running;
 }
 
 }  // namespace

@@ -313,6 +313,7 @@ json::object asked_by(const BatchOptions& o, const std::vector<std::string>& que
   out["first"] = o.first;
   if (auto settings = parse_json(slipstream::settings_of(o.request), "settings"); settings && settings->is_object())
     for (const auto& [key, value] : settings->get_object()) out[key] = told(value);
+  if (out["decoder"] == "auto") out["decoder"] = "";  // what is taken where none is named
   return out;
 }
 

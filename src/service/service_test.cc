@@ -303,7 +303,7 @@ TEST(Service, WhoTakesAPartGetsThePlanFirstWhereTheWholeMayBeLate) {
     Request request = scene_request(0, "fields");
     request.form_schema = kPlanAside;
     const FormPtr form = *engine->form_of(request);
-    request.context.on_field = [&told, form](int32_t field, std::span<const TokenId>) {
+    request.context.on_field = [&told, form](int32_t field, std::span<const TokenId>, int64_t) {
       told.push_back(form->form.fields()[static_cast<size_t>(field)].name);
     };
     auto reply = std::make_shared<Reply>();

@@ -378,6 +378,23 @@ TEST_F(Inputs, RequestsOfABatchHaveIdsOfTheirOwn) {
   write("twice.jsonl", request + "\n\n" + request + "\n");
   EXPECT_EQ(bash("$S run -m '" + small_ + "' --batch '" + path("twice.jsonl") + "' --out '" + path("out.jsonl") + "'"), 3);
   EXPECT_THAT(err(), testing::HasSubstr("request 2: expected a custom_id of its own, got that of request 1: \"one\""));
+  // Options of one request say nothing of a batch's, and are not passed over.
+  for (const char* option : {"--temperature=0.5", "--form=drive-cot", "--decoder=ar", "--seed=7", "--system=x", "--prompt=x",
+                             "--visibility=graph", "--log-probs", "--image=nope.png", "--ego=nope", "--max-tokens=3", "--stop=x"})
+    EXPECT_EQ(bash("$S run -m '" + small_ + "' --batch '" + path("twice.jsonl") + "' --out '" + path("out.jsonl") + "' " + option),
+              2)
+        << option;
+}
+
+// Who names an instruction set wants its bits: no others come in their place.
+TEST_F(Inputs, AnInstructionSetThatIsNotHereIsRefused) {
+  const std::string ask = " $S run -m '" + small_ + "' --form none --prompt go --max-tokens 2";
+  EXPECT_EQ(bash("SLIPSTREAM_ISA=nonsense" + ask), 2);
+  EXPECT_THAT(err(), testing::HasSubstr("SLIPSTREAM_ISA: expected one of portable"));
+#if defined(__x86_64__)
+  EXPECT_EQ(bash("SLIPSTREAM_ISA=neon" + ask), 4);
+#endif
+  EXPECT_EQ(bash("SLIPSTREAM_ISA=portable" + ask), 0) << err();
 }
 
 TEST_F(Inputs, WhatWasInterruptedIsAskedAgain) {

@@ -194,7 +194,7 @@ class Bench {
       context.draft_length_model = &model;
     }
     std::vector<std::optional<std::vector<TokenId>>> told(form(w) ? t.form.fields().size() : 0);
-    context.on_field = [&](int32_t field, std::span<const TokenId> content) {
+    context.on_field = [&](int32_t field, std::span<const TokenId> content, int64_t) {
       auto& of = told.at(static_cast<size_t>(field));
       EXPECT_FALSE(of) << "field " << field << " was told before";
       of.emplace(content.begin(), content.end());

@@ -84,7 +84,7 @@ class Asking {
     SLIP_TRY_(name_stages(form->form));
     std::vector<int64_t> ready(stages_.size(), 1);  // the prompt's own pass is the first
     const uint64_t before = engine_.model().lm().passes();
-    request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
+    request.context.on_field = [&](int32_t field, std::span<const TokenId>, int64_t) {
       const auto at = stage_of(form->form, form->form.fields()[static_cast<size_t>(field)].start);
       ready[at] = std::max(ready[at], static_cast<int64_t>(engine_.model().lm().passes() - before));
     };

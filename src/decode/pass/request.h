@@ -42,7 +42,7 @@ struct DecodeRequest {
   void progress(std::span<const TokenId> tokens) const;
   void progress(std::span<const std::vector<TokenId>> fields) const;
   void field_done(int32_t field, std::span<const TokenId> content) const {
-    if (context.on_field) context.on_field(field, content);
+    if (context.on_field) context.on_field(field, content, statistics.forwards);
   }
 };
 

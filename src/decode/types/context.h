@@ -75,7 +75,8 @@ struct DecodeContext {
   /// of rollouts: answer 0's. Placeholders of instances that the enumeration does not name count, too. On the decoding thread; the
   /// content is a view that holds during the call. Free text is read against a form when it is complete: its fields come together then,
   /// if it is one of the form's.
-  std::function<void(int32_t field, std::span<const TokenId> content)> on_field = {};
+  /// `forwards`: the answer's passes so far.
+  std::function<void(int32_t field, std::span<const TokenId> content, int64_t forwards)> on_field = {};
   /// Called when the keys of the prompt and of so many sections (`keys_behind`, ascending; 0: the prompt's alone) are final in the arena; of
   /// rollouts: answer 0's. No token changes. Rows of a chain's section travel with the round behind it; its last rows, a prompt that
   /// would have travelled with the first round, and along a graph rows that no descendant has called for take a pass of their own. A

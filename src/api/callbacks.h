@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the caller, called where nothing may be thrown: passes of one answer carry rows of others.
+#pragma once
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "slipstream/answer.h"
+
+namespace slip::api {
+
+/// What the exception in flight says.
+inline std::string words_of_exception() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "one without words";
+  }
+}
+
+/// An on_event that does not throw: the first exception ends the answer by `cancel`, and nothing is told any more.
+class GuardedEvents {
+ public:
+  GuardedEvents(slipstream::OnEvent on_event, CancelToken cancel)
+      : state_(std::make_shared<State>(std::move(on_event), std::move(cancel))) {}
+  slipstream::OnEvent events() const {
+    return [state = state_](const slipstream::Event& event) {
+      if (state->thrown()) return;
+      try {
+        state->on_event(event);
+      } catch (...) {
+        const std::lock_guard lock(state->mutex);
+        state->error = Error{ErrorKind::kInternal, "on_event: expected no exception, got: " + words_of_exception()};
+        state->cancel.cancel();
+      }
+    };
+  }
+  /// In place of what the answer came to; nothing where it has not thrown.
+  std::optional<Error> thrown() const { return state_->thrown(); }
+
+ private:
+  struct State {
+    State(slipstream::OnEvent f, CancelToken c) : on_event(std::move(f)), cancel(std::move(c)) {}
+    slipstream::OnEvent on_event;
+    CancelToken cancel;
+    std::mutex mutex;
+    std::optional<Error> error;
+    std::optional<Error> thrown() {
+      const std::lock_guard lock(mutex);
+      return error;
+    }
+  };
+  std::shared_ptr<State> state_;
+};
+
+/// Calls f; what it throws is logged and goes no further.
+template <class F>
+void call_guarded(const char* name, F&& f) {
+  try {
+    std::forward<F>(f)();
+  } catch (...) {
+    log(LogLevel::kWarn, "{}: expected no exception, got: {}", name, words_of_exception());
+  }
+}
+
+}  // namespace slip::api
