@@ -3,6 +3,7 @@
 // two contents that collide; by chance two of 2^64 contents would. The others give the same on every machine and in every process: for checksums,
 // names of files and keyed draws.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -72,5 +73,17 @@ inline ContentHash content_hash(std::span<const std::byte> bytes) {
   return {low, high | 1};
 }
 inline ContentHash content_hash(std::span<const float> numbers) { return content_hash(std::as_bytes(numbers)); }
+
+/// A checksum of pieces, each behind the one before (`h`), all but the last in whole words: the same on every machine.
+inline uint64_t checksum(std::span<const std::byte> bytes, uint64_t h = kFnvStart) {
+  uint64_t word = 0;
+  for (size_t i = 0; i < bytes.size(); i += sizeof word) {
+    const size_t n = std::min(sizeof word, bytes.size() - i);
+    word = 0;
+    std::memcpy(&word, bytes.data() + i, n);
+    h = mix_hash(h + n, word);
+  }
+  return h;
+}
 
 }  // namespace slip

@@ -199,6 +199,7 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   packed.source = {{"folder", fs::weakly_canonical(model, ec).filename().string()},
                    {"bytes", report.source_bytes},
                    {"hash", fmt::format("{:016x}", hash)}};
+  SLIP_TRY(packed.hash, hash_of_weights(made->path(), progress.cancel));
   made->packed_ = std::move(packed);
   made->report_ = std::move(report);
   SLIP_TRY_(write_file(made->path() / kPackedFile, pretty(packed_folder_json(made->packed_))));

@@ -114,6 +114,7 @@ Result<Prompt> Answering::encode() {
   } else if (turns.empty()) {
     turns.push_back({"user", request_.prompt});
   }
+  for (const ChatTurn& turn : turns) SLIP_TRY_(check_length(model_, turn.text));  // before a template runs into its own limits
   SLIP_TRY(const ChatTemplate* chat, engine_.chat_template());
   if (request_.raw_prompt || (!chat && !request_.messages.empty())) {
     if (!request_.raw_prompt)

@@ -397,6 +397,12 @@ TEST_F(Inputs, AnInstructionSetThatIsNotHereIsRefused) {
   EXPECT_EQ(bash("SLIPSTREAM_ISA=portable" + ask), 0) << err();
 }
 
+TEST_F(Inputs, AHugePromptIsToldTheModelsPositions) {
+  write("huge.txt", std::string(20 << 20, 'a'));
+  EXPECT_EQ(bash("$S run -m '" + demo_ + "' --form none --prompt-file '" + path("huge.txt") + "'"), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("max_position_embeddings"));
+}
+
 TEST_F(Inputs, WhatWasInterruptedIsAskedAgain) {
   ASSERT_EQ(bash("$S simulate --seed 3 --count 9 --out '" + path("scenes") + "'"), 0) << err();
   const std::string cot = (fs::path(demo_).parent_path() / "demo-cot").string();

@@ -79,6 +79,23 @@ TEST_F(CliQuantize, GrowMakesALargerModelThatAnswersTheSame) {
   refused({"grow", small, "--times", "4"}, 2, "--out");
 }
 
+// A weight that was changed is a weight: only the checksum tells.
+TEST_F(CliQuantize, VerifyFindsPackedWeightsThatWereChanged) {
+  const std::string model = tiny("qwen2.5-0.5b", "text"), packed = path("packed");
+  ASSERT_EQ(run({"quantize", model, "--type", "int8", "--out", packed}).code, 0);
+  const auto checked = [&] { return run({"verify", "--model", packed, "--max-width", "2", "--json"}); };
+  const Ran whole = checked();
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, testing::HasSubstr("\"check\":\"weights\""));
+  const std::string file = packed + "/model.safetensors";
+  std::string bytes = read_bytes(file);
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(file, bytes);
+  const Ran changed = checked();
+  EXPECT_EQ(changed.code, 6) << changed.err;
+  EXPECT_THAT(changed.err, testing::HasSubstr("verify: weights: model.safetensors: expected checksum"));
+}
+
 TEST_F(CliQuantize, RefusesWhatItCannotDo) {
   const std::string model = tiny("qwen2.5-0.5b", "text");
   refused({"synthesize", "--like", "qwen9", "--out", path("x")}, 2, "qwen2.5-vl-3b");

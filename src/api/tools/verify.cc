@@ -119,6 +119,20 @@ Status check_answers(Engine& engine, const slipstream::VerifyOptions& o, const s
   return {};
 }
 
+// Whether a packed folder's weights are those that were written; nothing of others.
+Status check_weights(const std::filesystem::path& folder, const CancelToken& cancel, std::vector<Check>& checks) {
+  SLIP_TRY(const std::optional<PackedFolder> packed, read_packed_folder(folder));
+  if (!packed || packed->hash.empty()) return {};
+  SLIP_TRY(const std::string now, hash_of_weights(folder, cancel));
+  std::error_code ec;
+  Check check{.name = "weights", .compared = fmt::format("model.safetensors with its checksum in {}", kPackedFile)};
+  check.bytes = static_cast<int64_t>(std::filesystem::file_size(folder / "model.safetensors", ec));
+  check.passed = now == packed->hash;
+  if (!check.passed) check.difference = fmt::format("model.safetensors: expected checksum {}, got {}", packed->hash, now);
+  checks.push_back(std::move(check));
+  return {};
+}
+
 json::object check_json(const Check& c) {
   json::object out{{"check", c.name}, {"compared", c.compared}, {"bytes", c.bytes}, {"passed", c.passed}};
   if (!c.passed) out["difference"] = c.difference;
@@ -155,6 +169,7 @@ Result<slipstream::Report> verify(const std::string& folder, const slipstream::V
   SLIP_TRY(Check images, check_images(engine->model(), cancel));
   proof.checks.push_back(std::move(images));
   SLIP_TRY_(check_answers(*engine, o, progress, cancel, proof.checks));
+  SLIP_TRY_(check_weights(folder, cancel, proof.checks));
   const bool here = o.device == "cpu";
   const std::string_view isa = here ? word_of(isa_choice().isa) : "cuda", bits = here ? bits_of(isa_choice().isa) : "cuda",
                          type = word_of_type(engine->model().options().type);

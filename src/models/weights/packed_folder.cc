@@ -3,6 +3,11 @@
 #include "models/weights/packed_folder.h"
 
 #include <array>
+#include <fstream>
+#include <span>
+#include <vector>
+
+#include "base/content_hash.h"
 
 namespace slip {
 namespace {
@@ -69,7 +74,25 @@ Result<std::optional<PackedFolder>> read_packed_folder(const std::filesystem::pa
   }
   if (const json::value* source = packed->if_contains("source"); source && source->is_object()) out.source = source->get_object();
   if (const json::value* errors = packed->if_contains("errors"); errors && errors->is_object()) out.errors = errors->get_object();
+  if (packed->contains("hash")) {
+    SLIP_TRY(out.hash, get_string(*packed, "hash", where));
+  }
   return std::optional<PackedFolder>{std::move(out)};
+}
+
+Result<std::string> hash_of_weights(const std::filesystem::path& folder, const CancelToken& cancel) {
+  constexpr size_t kPiece = size_t{1} << 22;
+  const std::filesystem::path file = folder / "model.safetensors";
+  std::ifstream in(file, std::ios::binary);
+  std::vector<char> piece(kPiece);
+  uint64_t h = kFnvStart;
+  for (int64_t done = 0; in; ++done) {
+    SLIP_TRY_(cancel.check("reading weights", done * static_cast<int64_t>(kPiece >> 20), "MB"));
+    in.read(piece.data(), static_cast<std::streamsize>(kPiece));
+    h = checksum(std::as_bytes(std::span(piece.data(), static_cast<size_t>(in.gcount()))), h);
+  }
+  if (!in.eof()) return bad_input("{}: expected a readable file, got one that is not", file.string());
+  return fmt::format("{:016x}", h);
 }
 
 json::value packed_folder_json(const PackedFolder& folder) {
@@ -87,6 +110,7 @@ json::value packed_folder_json(const PackedFolder& folder) {
                                               {"type", word_of_type(folder.type)},
                                               {"source", folder.source},
                                               {"errors", folder.errors},
+                                              {"hash", folder.hash},
                                               {"matrices", std::move(matrices)}}}};
 }
 
