@@ -128,7 +128,7 @@ struct ServiceLoad {
 };
 
 /// Many requests under way on one model, one pass for all of them: each answer has the bytes that Engine::answer gives. Thread-safe. What `on_done`
-/// or `on_pass` throws is logged. In a fork it is as an Engine is.
+/// or `on_pass` throws is logged. In a fork submit() and answer() are kUnsupported, as an Engine's answer is.
 class Service {
  public:
   /// Takes the engine over and measures what passes cost here.
@@ -146,7 +146,7 @@ class Service {
   /// Reads the request's words, compiles its form and prepares its images on the calling thread, then returns. `on_done` is called once,
   /// here or on the service's thread, after the last `on_event`. The pixels may go when this returns.
   void submit(const Request& request, const Terms& terms, OnEvent on_event, OnDone on_done);
-  /// The same, waiting for it.
+  /// The same, waiting for it; kUsage in a callback of this service, which would wait for itself.
   Result<Answer> answer(const Request& request, const Terms& terms = {}, const OnEvent& on_event = {}, Served* served = nullptr);
   /// Would such a request be refused now? Before its images are read: of Request::images their number counts.
   Served outlook(const Request& request, const Terms& terms) const;

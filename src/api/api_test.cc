@@ -93,14 +93,23 @@ TEST(Doors, WhatCallbacksOfAServiceThrowEndsTheirAnswerAlone) {
   ASSERT_TRUE(before) << before.error().message;
   using Kind = Event::Kind;
   for (const Kind kind : {Kind::kPrefill, Kind::kField, Kind::kPass, Kind::kPlan}) {
-    const auto thrown = service->answer(*scene, {}, [&](const Event& e) {
+    Served served;
+    const auto throws = [&](const Event& e) {
       if (e.kind == kind) throw std::runtime_error("of the caller");
-    });
+    };
+    const auto thrown = service->answer(*scene, {}, throws, &served);
     ASSERT_FALSE(thrown) << static_cast<int>(kind);
+    EXPECT_EQ(served.fate, Fate::kFailed);
     EXPECT_EQ(thrown.error().kind, ErrorKind::kInternal);
     EXPECT_EQ(thrown.error().message, "on_event: expected no exception, got: of the caller");
   }
   service->submit(*scene, {}, {}, [](const Result<Answer>&, const Served&) { throw 7; });
+  std::string inside;
+  const auto asks = [&](const Event& e) {
+    if (e.kind == Kind::kPass && inside.empty()) inside = service->answer(*scene).error().message;
+  };
+  ASSERT_TRUE(service->answer(*scene, {}, asks));
+  EXPECT_THAT(inside, HasSubstr("would wait for itself"));
   const auto after = service->answer(*scene);
   ASSERT_TRUE(after) << after.error().message;
   EXPECT_EQ(after->tokens, before->tokens);
@@ -164,8 +173,8 @@ TEST_F(Api, AForkIsToldThatItHasNoEngine) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto here = engine_->answer(asked());
-    const bool told =
-        !here && here.error().kind == ErrorKind::kUnsupported && here.error().message.find("fork") != std::string::npos;
+    bool told = !here && here.error().kind == ErrorKind::kUnsupported && here.error().message.find("fork") != std::string::npos;
+    told = told && !Service::start(std::move(*engine_));
     delete engine_;
     ::_exit(told ? 0 : 1);
   }

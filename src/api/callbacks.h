@@ -66,7 +66,10 @@ void call_guarded(const char* name, F&& f) {
   try {
     std::forward<F>(f)();
   } catch (...) {
-    log(LogLevel::kWarn, "{}: expected no exception, got: {}", name, words_of_exception());
+    try {
+      log(LogLevel::kWarn, "{}: expected no exception, got: {}", name, words_of_exception());
+    } catch (...) {  // no memory for words: nothing else depends on them
+    }
   }
 }
 

@@ -62,6 +62,7 @@ ModelInfo info_of(slip::Engine& engine, const std::string& folder) {
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&& other) noexcept {
+  if (this == &other) return *this;
   Engine gone(std::move(*this));
   impl_ = std::move(other.impl_);
   return *this;

@@ -202,6 +202,7 @@ slip::Request without_pictures(slip::Request& request) {
 Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::Service(Service&&) noexcept = default;
 Service& Service::operator=(Service&& other) noexcept {
+  if (this == &other) return *this;
   Service gone(std::move(*this));
   impl_ = std::move(other.impl_);
   return *this;
@@ -213,6 +214,9 @@ Service::~Service() {
 
 Result<Service> Service::start(Engine engine, const ServiceOptions& o, const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Service> {
+    if (!engine.impl().is_of_this_process())
+      return slip::unsupported(
+          "service: expected the process that loaded the engine, got a fork of it, which has none of its threads");
     auto impl = std::make_unique<Impl>(std::move(engine));
     impl->fingerprint = fingerprint_of(impl->info(), impl->inner().options().trajectory_head);
     const slip::ServiceOptions options{.most_running = std::max(1, o.most_running),
@@ -258,19 +262,26 @@ void Service::submit(const Request& given, const Terms& terms, OnEvent on_event,
   slip::Request shown = without_pictures(ask.request);
   ask.done = [told, guard, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
                  slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
-    if (answer && told) told->end(*answer);
-    if (guard)
-      if (auto thrown = guard->thrown()) answer = std::move(*thrown);
+    Served how = served_from(served);
     Result<Answer> result = api::bounded([&]() -> Result<Answer> {
+      if (answer && told) told->end(*answer);
+      if (guard)
+        if (auto thrown = guard->thrown()) {
+          how.fate = Fate::kFailed;
+          return std::move(*thrown);
+        }
       if (!answer) return answer.error();
       return api::answer_from(std::move(*answer), std::move(shown), asked, impl->info());
     });
-    api::call_guarded("on_done", [&] { on_done(std::move(result), served_from(served)); });
+    api::call_guarded("on_done", [&] { on_done(std::move(result), how); });
   };
   impl_->service->submit(std::move(ask));
 }
 
 Result<Answer> Service::answer(const Request& request, const Terms& terms, const OnEvent& on_event, Served* served) {
+  if (impl_->service->is_this_thread())
+    return slip::usage_error(
+        "service: expected a thread that may wait, got its own, which would wait for itself: submit does not wait");
   std::mutex mutex;
   std::condition_variable done;
   std::optional<Result<Answer>> result;

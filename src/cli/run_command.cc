@@ -210,6 +210,7 @@ Status check_batch(const RunOptions& o) {
                                     {!o.prompt_file.empty(), "prompt-file"},
                                     {!o.messages.empty(), "messages"},
                                     {!o.ego.empty(), "ego"},
+                                    {o.has_prompt, "prompt"},
                                     {o.max_tokens_given, "max-tokens"}})
     if (given) return refuse(name);
   slipstream::Request usual;

@@ -167,6 +167,7 @@ Status copy_rest(const fs::path& from, const fs::path& to, const CancelToken& ca
 
 Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::path& out, const QuantizeOptions& options,
                                               const LoadProgress& progress) {
+  SLIP_TRY_(check_isa_wish());
   SLIP_TRY_(check_outside(model, out, "quantize"));
   SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(model));
   SLIP_TRY(const ModelConfig config, load_config(model, tokenizer ? &*tokenizer : nullptr));

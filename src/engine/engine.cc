@@ -61,7 +61,6 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
                          .kv_type = keys};
   SLIP_TRY(out->model_, load_model(folder, how, progress));
   const Model& model = *out->model_;
-  SLIP_TRY_(model.check_tokenizer());
   out->has_chat_template_ = has_chat_template(folder);
   out->forms_ = std::make_unique<Forms>(*out->model_, out->task_, std::move(codebook));
   if (!options.trajectory_head.empty()) SLIP_TRY_(out->resources_.trajectory_head(*out, options.trajectory_head));

@@ -114,7 +114,11 @@ Result<Prompt> Answering::encode() {
   } else if (turns.empty()) {
     turns.push_back({"user", request_.prompt});
   }
-  for (const ChatTurn& turn : turns) SLIP_TRY_(check_length(model_, turn.text));  // before a template runs into its own limits
+  // Before a template runs into its own limits.
+  for (const ChatTurn& turn : turns) SLIP_TRY_(check_length(model_, turn.text));
+  for (const ChatMessage& m : request_.messages)
+    for (const ContentItem& item : m.content)
+      if (const auto* text = std::get_if<TextItem>(&item)) SLIP_TRY_(check_length(model_, text->text));
   SLIP_TRY(const ChatTemplate* chat, engine_.chat_template());
   if (request_.raw_prompt || (!chat && !request_.messages.empty())) {
     if (!request_.raw_prompt)

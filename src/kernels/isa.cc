@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/log.h"
 #include "kernels/isa/ops.h"
 #include "kernels/kernels.h"
 

@@ -62,8 +62,6 @@ class Model {
   const Tokenizer* tokenizer() const { return tokenizer_ && *tokenizer_ ? &**tokenizer_ : nullptr; }
   /// The same with the reason.
   Result<const Tokenizer*> need_tokenizer() const;
-  /// What is wrong with the folder's tokenizer; a folder without one is as good as it was.
-  Status check_tokenizer() const { return tokenizer_ ? Status{} : Status(tokenizer_.error()); }
   const Result<ChatTemplate>& chat() const { return chat_; }
   /// Null without a vision tower.
   VisionTower* vision() { return vision_.get(); }

@@ -311,9 +311,10 @@ json::object asked_by(const BatchOptions& o, const std::vector<std::string>& que
   }
   out["records"] = mark_of_set(o.records);
   out["first"] = o.first;
-  if (auto settings = parse_json(slipstream::settings_of(o.request), "settings"); settings && settings->is_object())
+  slipstream::Request asked = o.request;
+  if (asked.decoder.preset == "auto") asked.decoder.preset.clear();  // what is taken where none is named
+  if (auto settings = parse_json(slipstream::settings_of(asked), "settings"); settings && settings->is_object())
     for (const auto& [key, value] : settings->get_object()) out[key] = told(value);
-  if (out["decoder"] == "auto") out["decoder"] = "";  // what is taken where none is named
   return out;
 }
 

@@ -84,6 +84,8 @@ class Service {
   /// Told of every pass on the service's thread. Set before the first request.
   void on_pass(std::function<void(const PassTold&)> told) { on_pass_ = std::move(told); }
   const CostTable& cost() const { return cost_; }
+  /// Whether the caller runs on the service's thread, where callbacks are called.
+  bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
   class Seated;

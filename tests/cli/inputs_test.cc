@@ -339,6 +339,7 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   };
   EXPECT_EQ(goes_on(first + "{\"cut", ""), 0) << err();
   EXPECT_TRUE(read_bytes(path("answers.jsonl")).starts_with(first));
+  EXPECT_EQ(goes_on(first, " --decoder auto"), 0) << err();  // what is taken where none is named
   EXPECT_EQ(goes_on(first, " --seed 7"), 3);
   EXPECT_THAT(err(), testing::HasSubstr("line 1: expected seed 7, got 0"));
   EXPECT_EQ(goes_on(first, " --first 1"), 3);
