@@ -61,6 +61,11 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
                          .kv_type = keys};
   SLIP_TRY(out->model_, load_model(folder, how, progress));
   const Model& model = *out->model_;
+  // A tokenizer that is damaged is told now, and not by the first answer. Without one, or with one of another kind, a model still takes tokens.
+  const auto tokenizer = model.need_tokenizer();
+  std::error_code ec;
+  const bool there = std::filesystem::exists(folder / "tokenizer.json", ec) || std::filesystem::exists(folder / "vocab.json", ec);
+  if (!tokenizer && there && tokenizer.error().kind == ErrorKind::kBadInput) return tokenizer.error();
   out->has_chat_template_ = has_chat_template(folder);
   out->forms_ = std::make_unique<Forms>(*out->model_, out->task_, std::move(codebook));
   if (!options.trajectory_head.empty()) SLIP_TRY_(out->resources_.trajectory_head(*out, options.trajectory_head));

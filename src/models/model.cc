@@ -107,8 +107,6 @@ Result<DraftAdapter> Model::load_adapter() {
 
 Status Model::load_parts(const LoadProgress& progress) {
   tokenizer_ = load_tokenizer(folder_);
-  // One that is damaged is told now, and not by the first answer; without one that this program knows a model still takes tokens.
-  if (!tokenizer_ && tokenizer_.error().kind == ErrorKind::kBadInput) return tokenizer_.error();
   SLIP_TRY(config_, load_config(folder_, tokenizer()));
   if (tokenizer()) chat_ = ChatTemplate::load(folder_);
   if (config_.vision || config_.vit_tower) {
