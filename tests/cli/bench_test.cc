@@ -48,6 +48,8 @@ TEST_F(Bench, WhatSaysNothingBesideAnotherOptionIsRefused) {
   refused({"bench", "serve", "--url", "http://x:1", "--dtype", "int8"}, 2, "--url excludes --dtype");
   refused({"bench", "answer", "--model", model, "--recorded", "--scene", "5"}, 2, "--scene excludes --recorded");
   refused({"bench", "answer", "--model", model, "--every", "4", "--repeats", "5"}, 2, "--repeats excludes --every");
+  refused({"bench", "answer", "--model", model, "--image", "x.png", "--scene", "5"}, 2, "--scene excludes --image");
+  refused({"bench", "answer", "--model", model, "--image", "x.png", "--no-images"}, 2, "--no-images excludes --image");
   refused({"bench", "forward", "--model", model, "--widths", "8,8"}, 2, "expected each once, got 8 twice");
   refused({"bench", "text", "--model", model, "--decoders", "ar,ar"}, 2, "expected each once, got ar twice");
   refused({"simulate", "--picture", path("a.png"), "--out", path("set")}, 2, "--picture excludes --out");
@@ -125,6 +127,11 @@ TEST_F(Bench, AnswerGivesMillisecondsPerStage) {
     EXPECT_EQ(number(ms, "draft") > 0, preset.ends_with("spec")) << preset;
   }
   refused({"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--rows", "300"}, 2, "--rows: expected at least 7");
+  const std::string picture = fixture("models/qwen2_5_vl/image_0.png");
+  refused({"bench", "answer", "--model", fixture("models/qwen2"), "--image", picture}, 4, "--image: expected a model with");
+  const auto asked = lines(
+      {"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--image", picture, "--decoders", "scaffold-spec", "--json"});
+  EXPECT_GT(number(asked.at(0).at("ms"), "encode"), 0);
   EXPECT_EQ(all[0].at("forwards").as_int64(), 404);
   const double per_pass = number(all[2], "tokens_per_forward");
   EXPECT_EQ(all[2].at("tokens").as_int64(), 404);

@@ -47,13 +47,16 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
     for (int i = 0; i < n; ++i) tokens.push_back({ReplayIds::kWords + (i * 13) % ReplayIds::kWordCount});
   };
   std::vector<TokenId> tokens;
+  if (!o.images.empty() && !(model.vision() && model.preprocessor() && model.config().image_token))
+    return unsupported("--image: expected a model with Qwen2.5-VL's vision tower, got {}, {}", o.model,
+                       model.config().architecture);
   if (!model.vision() || !model.preprocessor() || !model.config().image_token || o.no_images) {
     text(tokens, o.rows);
     out.prompt = prompt_rows(tokens);
     out.earlier = out.prompt;
     return out;
   }
-  SLIP_TRY(const auto pictures, driving_pictures({}, o.cameras, o.width, o.height));
+  SLIP_TRY(const auto pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
   SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));  // settles buffers
   SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));
   std::vector<VisionGrid> grids;

@@ -33,6 +33,7 @@ Status bench_vision(const BenchVisionOptions& o);
 struct BenchAnswerOptions {
   std::string model, dtype = "auto", device = "cpu", acceptance;
   std::vector<std::string> presets;  // none: those of the kind of answer
+  std::vector<std::string> images;   // none: made ones
   int rows = 1440, cameras = 3, width = 972, height = 1079;
   double per_pass = 4.9;
   int every = 8, threads = 0;

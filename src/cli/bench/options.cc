@@ -93,7 +93,8 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   e->add_option("--every", a.every, "of passes of one row each n-th runs and stands for its neighbours; 1: all run")
       ->check(whole(1, 1000));
   e->add_flag("--reuse", a.reuse, "the frame before was asked too: its unchanged first rows are not run again");
-  e->add_flag("--no-images", a.no_images, "text rows in place of the pictures'");
+  auto* without = e->add_flag("--no-images", a.no_images, "text rows in place of the pictures'");
+  e->add_option("--image", a.images, "image files (default: three made ones)")->excludes(without);
   add_device(e, a.device);
   add_threads(e, a.threads);
   add_json(e, a.json);
@@ -102,10 +103,10 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
       "JSON: first_ms is the "
       "first one's total.");
   e->callback([&chosen, e] {
-    for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every"})
+    for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every", "--image"})
       a.recorded |= e->count(of_recorded) > 0;
     // A recorded answer has no scene, and what it repeats are passes.
-    for (const char* of_recorded : {"--recorded", "--rows", "--tokens-per-pass", "--acceptance", "--every"})
+    for (const char* of_recorded : {"--recorded", "--rows", "--tokens-per-pass", "--acceptance", "--every", "--image"})
       for (const char* of_own : {"--scene", "--repeats"}) refuse_beside(*e, of_own, of_recorded);
     refuse_twice("--decoders", a.presets);
     chosen = {[] { return bench_answer(a); }, &a.json};
