@@ -2,31 +2,12 @@
 // Attention over spans on a device: a block takes one item (up to 256 slots and the rows that see them) for one key/value head. Queries are
 // (row, head of the group) pairs, 16 to a warp, whose scores, probabilities and sums stay in registers [Dao, FlashAttention-2]. Keys are taken in units
 // of 64: a unit's sums are relative to its own largest score, and units are folded in their order. So one warp that walks all units and four warps
-// with a unit each come to the same bits; the second is for short passes. `join` folds what a row's items came to, in their order. Scores are in
-// powers of two.
-#include "cuda/device/gpu.h"
-#include "cuda/kernels.h"
-#include "cuda/numbers.h"
+// with a unit each come to the same bits; the second is for short passes. `join` folds what a row's items came to, in their order; walk.cu does both at once
+// for long passes. Scores are in powers of two.
+#include "cuda/attention_units.h"
 
 namespace slip::cuda {
 namespace {
-
-using namespace gpu;
-
-constexpr int kThreads = 128;
-constexpr int kTileQueries = 16, kUnits = kKeyChunk / kKeyUnit;
-constexpr int kGap = 8;                             // bf16 between lines in shared memory, so that eight lines start in eight banks
-constexpr float kNothing = -__builtin_huge_valf();  // score of a key that is not seen
-constexpr int kMostValues = 128;                    // numbers of a head that a block sums; a wider head takes two
-
-/// A plan for heads of up to 16 kSteps numbers.
-template <int kSteps>
-struct Sizes {
-  static constexpr int kWidth = 16 * kSteps, kValues = kWidth < kMostValues ? kWidth : kMostValues;
-  static constexpr int kKeyStride = kWidth + kGap, kValueStride = kValues + kGap;
-  static constexpr int kKeyNumbers = kKeyUnit * kKeyStride, kUnitNumbers = kKeyNumbers + kKeyUnit * kValueStride;
-  static constexpr int kParts = kWidth / kValues;
-};
 
 /// What a block works on.
 struct Job {
@@ -46,164 +27,19 @@ __device__ inline Job job_of(const AttendArgs& a) {
   return job;
 }
 
-/// Keys and values of a unit, asked for by kThreadsOf threads of which this is number `me`. `slots`: the item's, in shared memory.
-template <int kSteps, int kThreadsOf, int kAhead>
-__device__ inline void load_unit(const AttendArgs& a, const Job& job, const int* slots, int unit, Bf16* to, int me) {
-  using S = Sizes<kSteps>;
-  constexpr int kKeyPieces = S::kWidth / 8, kPieces = kKeyPieces + S::kValues / 8;
-  const Bf16* keys = a.keys_SGP + static_cast<size_t>(job.head) * static_cast<size_t>(a.padded);
-  const Bf16* values = a.values_SGP + static_cast<size_t>(job.head) * static_cast<size_t>(a.padded);
-  const size_t stride = static_cast<size_t>(a.kv_heads) * static_cast<size_t>(a.padded);
-#pragma unroll kAhead
-  for (int i = me; i < kKeyUnit * kPieces; i += kThreadsOf) {
-    const int j = i / kPieces, c = i % kPieces, key = unit * kKeyUnit + j;
-    const bool is_key = c < kKeyPieces;
-    const int k = is_key ? c * 8 : job.first_value + (c - kKeyPieces) * 8;
-    const bool there = key < job.item.slots && k < a.padded;
-    const Bf16* from = (is_key ? keys : values) + (there ? static_cast<size_t>(slots[key]) * stride + static_cast<size_t>(k) : 0);
-    copy_16_or_clear(is_key ? to + j * S::kKeyStride + c * 8 : to + S::kKeyNumbers + j * S::kValueStride + (c - kKeyPieces) * 8,
-                     from, there);
-  }
-  commit_copies();
-}
-
-/// What a lane knows of its queries first + g and first + g + 8, and of their numbers.
 template <int kSteps>
-struct Queries {
-  uint32_t words[kSteps][4];  // as the matrix instruction wants them
-  int sees[2];                // keys of the item
-};
-
-template <int kSteps>
-__device__ inline Queries<kSteps> load_queries(const AttendArgs& a, const Job& job, int first) {
-  const int lane = thread() % 32, g = lane / 4, t = lane % 4;
-  Queries<kSteps> out;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int q = first + g + 8 * half;
-    const Bf16* from = nullptr;
-    out.sees[half] = 0;
-    if (q < job.queries) {
-      const ItemRow row = a.item_rows[job.item.first_row + q / job.group];
-      out.sees[half] = row.sees;
-      from = a.q_THP + (static_cast<size_t>(row.row) * static_cast<size_t>(a.heads) +
-                        static_cast<size_t>(job.head * job.group + q % job.group)) *
-                           static_cast<size_t>(a.padded);
-    }
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-#pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        const int k = 16 * s + 8 * part + 2 * t;
-        out.words[s][2 * part + half] = from && k < a.padded ? *reinterpret_cast<const uint32_t*>(from + k) : 0;
-      }
-  }
-  return out;
+__device__ inline Queries<kSteps> queries_of(const AttendArgs& a, const Job& job, int first) {
+  const auto item_row = [&](int q) { return a.item_rows[job.item.first_row + q / job.group]; };
+  return load_queries<kSteps>(
+      a.padded, first,
+      [&](int q) -> const Bf16* {
+        if (q >= job.queries) return nullptr;
+        const size_t head = static_cast<size_t>(job.head * job.group + q % job.group);
+        return a.q_THP +
+               (static_cast<size_t>(item_row(q).row) * static_cast<size_t>(a.heads) + head) * static_cast<size_t>(a.padded);
+      },
+      [&](int q) { return item_row(q).sees; });
 }
-
-/// A unit's largest scores and sums of probabilities of a lane's two queries.
-struct UnitFacts {
-  float top[2], total[2];
-};
-
-/// A unit's probabilities, relative to its largest score, as the matrix instruction wants them.
-struct Chances {
-  uint32_t words[kKeyUnit / 16][4];
-};
-
-__device__ inline uint32_t pair_of(float low, float high) { return to_bf16(low) | static_cast<uint32_t>(to_bf16(high)) << 16; }
-
-template <int kSteps>
-__device__ inline UnitFacts score(const Queries<kSteps>& queries, const Bf16* keys, int unit, Chances& chances) {
-  constexpr int kTiles = kKeyUnit / 8;
-  const int lane = thread() % 32, t = lane % 4;
-  float scores[kTiles][4] = {};
-#pragma unroll
-  for (int s = 0; s < kSteps; s += 2)
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-      uint32_t b[4];
-      load_matrix_4(b, keys + (8 * j + lane % 8) * Sizes<kSteps>::kKeyStride + 16 * s + 8 * (lane / 8));
-      const auto& low = queries.words[s];
-      const auto& high = queries.words[s + 1];
-      mma_bf16(scores[j], low[0], low[1], low[2], low[3], b[0], b[1]);
-      mma_bf16(scores[j], high[0], high[1], high[2], high[3], b[2], b[3]);
-    }
-  UnitFacts facts;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int sees = queries.sees[half] - unit * kKeyUnit;
-    float top = kNothing;
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& x = scores[j][2 * half + e];
-        if (8 * j + 2 * t + e >= sees) x = kNothing;
-        top = x > top ? x : top;
-      }
-    for (int mask = 2; mask > 0; mask /= 2) {
-      const float other = shuffle_xor(top, mask);
-      top = other > top ? other : top;
-    }
-    float total = 0;
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& x = scores[j][2 * half + e];
-        x = x > kNothing ? power_of_2(x - top) : x == kNothing ? 0.0F : x;  // what is not a number stays it
-        total += x;
-      }
-    for (int mask = 2; mask > 0; mask /= 2) total += shuffle_xor(total, mask);
-    facts.top[half] = top;
-    facts.total[half] = total;
-  }
-#pragma unroll
-  for (int k = 0; k < kKeyUnit / 16; ++k)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float* x = scores[2 * k + i / 2] + 2 * (i % 2);
-      chances.words[k][i] = pair_of(x[0], x[1]);
-    }
-  return facts;
-}
-
-/// sums (kTiles x 8 numbers of a head, from `first` on) = chances times values.
-template <int kSteps, int kTiles>
-__device__ inline void weigh(const Chances& chances, const Bf16* values, int first, float (&sums)[kTiles][4]) {
-  const int lane = thread() % 32, matrix = lane / 8;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sums[n][e] = 0;
-#pragma unroll
-  for (int k = 0; k < kKeyUnit / 16; ++k)
-#pragma unroll
-    for (int n = 0; n < kTiles; n += 2) {
-      uint32_t v[4];
-      const int key = 16 * k + 8 * (matrix % 2) + lane % 8;
-      load_matrix_4_transposed(v, values + key * Sizes<kSteps>::kValueStride + first + 8 * (n + matrix / 2));
-      const auto& p = chances.words[k];
-      mma_bf16(sums[n], p[0], p[1], p[2], p[3], v[0], v[1]);
-      mma_bf16(sums[n + 1], p[0], p[1], p[2], p[3], v[2], v[3]);
-    }
-}
-
-/// How the units of a query are folded: what was is kept by `keep`, the unit's sums come in by `by`; a unit of which nothing is seen changes nothing.
-struct Fold {
-  float top = kNothing, total = 0, keep = 0, by = 0;
-  bool seen = false;
-  __device__ void add(float unit_top, float unit_total) {
-    seen = unit_top > kNothing || unit_top != unit_top || unit_total != unit_total;
-    if (!seen) return;
-    const float before = top;
-    top = unit_top > before ? unit_top : before;
-    keep = before > kNothing ? power_of_2(before - top) : 0.0F;
-    by = power_of_2(unit_top - top);
-    total = total * keep + unit_total * by;
-  }
-};
 
 __device__ inline size_t place_of(const AttendArgs& a, const Job& job, int q) {
   const size_t partial = static_cast<size_t>(a.item_rows[job.item.first_row + q / job.group].partial);
@@ -229,9 +65,13 @@ __global__ void __launch_bounds__(kThreads, 2) attend_many_kernel(AttendPlan p) 
   for (int i = thread(); i < job.item.slots; i += kThreads) slots[i] = a.slots[job.item.first_slot + i];
   sync_block();
   wait_for_previous();
-  for (int u = 0; u < p.buffers && u < n; ++u)
-    load_unit<kSteps, kThreads, 2>(a, job, slots, u, units + u * S::kUnitNumbers, thread());
-  const Queries<kSteps> queries = load_queries<kSteps>(a, job, first);
+  const Source source = source_of(a, job.head, job.first_value);
+  const auto load = [&](int u) {
+    load_unit<kSteps, kThreads, 2>(source, slots + u * kKeyUnit, job.item.slots - u * kKeyUnit,
+                                   units + u % p.buffers * S::kUnitNumbers, thread());
+  };
+  for (int u = 0; u < p.buffers && u < n; ++u) load(u);
+  const Queries<kSteps> queries = queries_of<kSteps>(a, job, first);
   constexpr int kTiles = S::kValues / 8, kHalfTiles = 4;
   float sums[kTiles][4] = {};
   Fold fold[2];
@@ -257,13 +97,13 @@ __global__ void __launch_bounds__(kThreads, 2) attend_many_kernel(AttendPlan p) 
           for (int e = 0; e < 4; ++e) {
             const Fold& f = fold[e / 2];
             float& sum = sums[part + i][e];
-            sum = f.seen ? sum * f.keep + own[i][e] * f.by : sum;
+            sum = sum * f.keep + own[i][e] * f.by;
           }
       }
     }
     if (u + p.buffers >= n) continue;
     sync_block();
-    load_unit<kSteps, kThreads, 2>(a, job, slots, u + p.buffers, units + u % p.buffers * S::kUnitNumbers, thread());
+    load(u + p.buffers);
   }
   const int lane = thread() % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -292,16 +132,6 @@ struct Facts {
   size_t place[kQueries];
 };
 
-/// The threads of a unit. Each has a barrier that its instruction names: of one that a register names, a tool that looks for races may know nothing.
-template <int kUnitThreads>
-__device__ inline void sync_unit(int unit) {
-  static_assert(kUnits == 4);
-  if (unit == 0) sync_group<1>(kUnitThreads);
-  if (unit == 1) sync_group<2>(kUnitThreads);
-  if (unit == 2) sync_group<3>(kUnitThreads);
-  if (unit == 3) sync_group<4>(kUnitThreads);
-}
-
 /// Up to 16 kTiles queries: a warp takes 16 queries and a unit.
 template <int kSteps, int kTiles>
 __global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(AttendArgs a) {
@@ -323,16 +153,21 @@ __global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(A
   const bool works = u < n && first < job.queries, fresh = (job.item.fresh >> u & 1) != 0;
   float sums[kValueTiles][4];
   // What was there before this pass comes in while the kernel before ends.
-  if (u < n && !fresh) load_unit<kSteps, kUnitThreads, 8>(a, job, facts.slots, u, unit, me);
+  const Source source = source_of(a, job.head, job.first_value);
+  const auto load = [&] {
+    load_unit<kSteps, kUnitThreads, 4>(source, facts.slots + u * kKeyUnit, job.item.slots - u * kKeyUnit, unit, me);
+  };
+  if (u < n && !fresh) load();
   wait_for_previous();
-  if (u < n && fresh) load_unit<kSteps, kUnitThreads, 8>(a, job, facts.slots, u, unit, me);
+  if (u < n && fresh) load();
+  Queries<kSteps> queries;
+  if (works) queries = queries_of<kSteps>(a, job, first);
+  wait_for_groups<0>();
+  if (kTiles > 1)
+    sync_block();
+  else
+    sync_warp();
   if (works) {
-    const Queries<kSteps> queries = load_queries<kSteps>(a, job, first);
-    wait_for_groups<0>();
-    if (kTiles > 1)
-      sync_unit<kUnitThreads>(u);
-    else
-      sync_warp();
     Chances chances;
     const UnitFacts own = score<kSteps>(queries, unit, u, chances);
     weigh<kSteps>(chances, unit + S::kKeyNumbers, 0, sums);
@@ -341,9 +176,6 @@ __global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(A
         facts.top[u][first + g + 8 * half] = own.top[half];
         facts.total[u][first + g + 8 * half] = own.total[half];
       }
-  } else if (u < n) {
-    wait_for_groups<0>();
-    sync_unit<kUnitThreads>(u);
   }
   sync_block();  // keys and values are not needed any more: the sums take their place
   if (works) {
@@ -443,6 +275,7 @@ void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle 
 
 void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical, int most_unit_blocks) {
   if (args.padded <= 64) return launch_attend<4>(args, items, queries, stream, typical, most_unit_blocks);
+  if (args.padded <= 96) return launch_attend<6>(args, items, queries, stream, typical, most_unit_blocks);
   if (args.padded <= 128) return launch_attend<8>(args, items, queries, stream, typical, most_unit_blocks);
   launch_attend<16>(args, items, queries, stream, typical, most_unit_blocks);
 }

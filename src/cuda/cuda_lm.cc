@@ -35,7 +35,7 @@ CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t s
       rope_(rope_frequencies(options_.rope)),
       info_(info_of(options_, slots)),
       check_(slots, options_.vocab),
-      planner_(options_.heads / options_.kv_heads),
+      planner_(options_.heads / options_.kv_heads, may_walk(options_.head_width)),
       padded_((options_.head_width + kHeadStep - 1) / kHeadStep * kHeadStep) {}
 
 Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
@@ -139,7 +139,7 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   Room most = captured ? planner_.usual() : Room{};  // at once: what grows later drops all graphs
   for (const Room& r : {room, space_->largest})
     most = {std::max(most.rows, r.rows), std::max(most.items, r.items), std::max(most.item_rows, r.item_rows),
-            std::max(most.slots, r.slots)};
+            std::max(most.slots, r.slots), std::max(most.walks, r.walks)};
   const size_t features = pass.features.numbers_ND.size_bytes();
   if (features > b_.features_ND.bytes()) {
     SLIP_TRY_(device_->wait());
@@ -198,9 +198,12 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   char* host = space_->pass_host.data<char>();
   const size_t rows = pass.rows.size();
   auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
-  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(wanted_N_.size()), static_cast<int32_t>(plan_.items.size()),
+  *counts = {static_cast<int32_t>(rows),
+             static_cast<int32_t>(wanted_N_.size()),
+             static_cast<int32_t>(plan_.items.size()),
              static_cast<int32_t>(by_want_.argmax_N.size()),
-             static_cast<int32_t>(by_want_.argmax_N.size() + by_want_.logits_N.size())};
+             static_cast<int32_t>(by_want_.argmax_N.size() + by_want_.logits_N.size()),
+             static_cast<int32_t>(plan_.walks.size())};
   auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
   auto* features = reinterpret_cast<const float**>(host + layout.features);
   auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
@@ -222,6 +225,8 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   put(layout.wanted, wanted_N_);
   put(layout.allowed, allowed_N_);
   put(layout.first_partial, plan_.first_partial_T);
+  put(layout.sees, plan_.sees_T);
+  put(layout.walks, plan_.walks);
   put(layout.items, plan_.items);
   put(layout.item_rows, plan_.item_rows);
   put(layout.slots, plan_.slots);
@@ -248,12 +253,20 @@ void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayo
          in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(space_->q_THP),
          keys, values},
         shape.room.rows, device_->stream());
+  const RowTiles attended = row_tiles(space_->attended_THK, shape.room.rows);
+  if (shape.walks > 0) {
+    walk({counts, in_pass<Walk>(layout.walks), in_pass<Item>(layout.items), in_pass<int32_t>(layout.slots),
+          in_pass<int32_t>(layout.sees), as<Bf16>(space_->q_THP), keys, values, o.heads, o.kv_heads, o.head_width, padded_,
+          attended},
+         shape.walks, device_->stream());
+    return;
+  }
   attend({counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots),
           as<Bf16>(space_->q_THP), keys, values, o.heads, o.kv_heads, padded_, as<float>(space_->sums_NHP),
           as<float>(space_->tops_NH), as<float>(space_->totals_NH)},
          shape.room.items, shape.queries, device_->stream(), shape.crowded ? kMostUnitBlocks + 1 : 1);
   join({counts, in_pass<int32_t>(layout.first_partial), as<float>(space_->sums_NHP), as<float>(space_->tops_NH),
-        as<float>(space_->totals_NH), o.heads, o.head_width, padded_, row_tiles(space_->attended_THK, shape.room.rows)},
+        as<float>(space_->totals_NH), o.heads, o.head_width, padded_, attended},
        shape.room.rows, device_->stream());
 }
 
@@ -450,6 +463,7 @@ Status CudaLm::send_and_run(const Pass& pass, PassOutput& out) {
   const Shape shape{.room = room,
                     .queries = rounded_queries(planner_.queries(pass.rows.size())),
                     .crowded = static_cast<int>(plan_.items.size()) * options_.kv_heads > kMostUnitBlocks,
+                    .walks = static_cast<int>(plan_.walks.size()),
                     .wanted = wanted,
                     .adapter = pass.draft_adapter,
                     .taps = pass.taps,

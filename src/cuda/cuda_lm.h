@@ -54,6 +54,7 @@ class CudaLm final : public Lm, private KeptLogits {
     Room room;
     int queries = 0;       // of the largest item, as the kernel rounds them
     bool crowded = false;  // so many items that attention's blocks walk the units of keys
+    int walks = 0;         // of a long pass, which is not captured
     int wanted = 0;        // room for rows that want something: the device chooses their ids
     bool adapter = false, taps = false, logits = false, likely = false;
     auto operator<=>(const Shape&) const = default;

@@ -36,6 +36,7 @@ Status grow_host(Device& device, Memory& m, size_t bytes) {
 template <class List>
 Status send_list(Device& device, Memory& m, const List& list) {
   const size_t bytes = list.size() * sizeof(list[0]);
+  if (bytes == 0) return {};
   SLIP_TRY_(grow(device, m, bytes));
   return device.copy_in(m.data(), list.data(), bytes);
 }
@@ -86,6 +87,7 @@ Status CudaVision::upload_weights(const DeviceVisionWeights& w, ThreadPool& pool
   width_ = w.width;
   heads_ = w.heads;
   padded_ = (w.width / w.heads + kHeadStep - 1) / kHeadStep * kHeadStep;
+  planner_ = AttentionPlanner(1, may_walk(w.width / w.heads));
   cell_patches_ = w.cell_patches;
   patch_numbers_ = static_cast<int32_t>(w.patch_embed->k());
   eps_ = w.eps;
@@ -248,12 +250,16 @@ Status CudaVision::plan(std::span<const RowSpans> spans_P, std::span<const SlotS
 }
 
 Status CudaVision::send_plan(Plan& plan) {
-  plan.host_counts = {plan.rows, 0, static_cast<int32_t>(plan.host.items.size()), 0};
+  plan.host_counts = {.rows = plan.rows,
+                      .items = static_cast<int32_t>(plan.host.items.size()),
+                      .walks = static_cast<int32_t>(plan.host.walks.size())};
   SLIP_TRY_(grow(*device_, plan.counts, sizeof(PassCounts)));
   SLIP_TRY_(device_->copy_in(plan.counts.data(), &plan.host_counts, sizeof(PassCounts)));
   SLIP_TRY_(send_list(*device_, plan.items, plan.host.items));
   SLIP_TRY_(send_list(*device_, plan.item_rows, plan.host.item_rows));
   SLIP_TRY_(send_list(*device_, plan.slots, plan.host.slots));
+  SLIP_TRY_(send_list(*device_, plan.sees_P, plan.host.sees_T));
+  SLIP_TRY_(send_list(*device_, plan.walks, plan.host.walks));
   return send_list(*device_, plan.first_partial_P, plan.host.first_partial_T);
 }
 
@@ -271,6 +277,13 @@ void CudaVision::launch_attention(const Plans& plans, int rows) {
         rows, stream);
   for (const Plan& p : plans) {
     const auto* counts = as<const PassCounts>(p.counts);
+    if (const auto walks = static_cast<int>(p.host.walks.size()); walks > 0) {
+      walk({counts, as<Walk>(p.walks), as<Item>(p.items), as<int32_t>(p.slots), as<int32_t>(p.sees_P), as<Bf16>(b_.q_PHP),
+            as<Bf16>(b_.keys), as<Bf16>(b_.values), heads_, heads_, head_width, padded_, row_tiles(b_.attended_PD, rows),
+            p.first_row},
+           walks, stream);
+      continue;
+    }
     attend({counts, as<Item>(p.items), as<ItemRow>(p.item_rows), as<int32_t>(p.slots), as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
             as<Bf16>(b_.values), heads_, heads_, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
            static_cast<int>(p.host.items.size()), p.host.most_rows, stream, static_cast<int>(p.host.items.size()));

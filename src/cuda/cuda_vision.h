@@ -34,7 +34,7 @@ class CudaVision final : public DeviceVision {
     int32_t first_row = 0, rows = 0;
     AttentionPlan host;
     PassCounts host_counts;
-    Memory counts, items, item_rows, slots, first_partial_P;
+    Memory counts, items, item_rows, slots, first_partial_P, sees_P, walks;
   };
   /// Of all rows, in pieces whose partial sums fit a bound.
   using Plans = std::vector<Plan>;
@@ -74,7 +74,7 @@ class CudaVision final : public DeviceVision {
   std::vector<Block> blocks_;
   int32_t width_ = 0, heads_ = 0, padded_ = 0, cell_patches_ = 1, patch_numbers_ = 0, gated_ = 0, out_width_ = 0, most_tiles_ = 0;
   float eps_ = 0;
-  AttentionPlanner planner_{1};
+  AttentionPlanner planner_{1, false};
   Plans windows_, frames_;
   std::vector<Row> rows_;
   std::vector<int32_t> slots_;

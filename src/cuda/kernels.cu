@@ -20,13 +20,10 @@ __device__ inline void load_piece(float (&v)[kPiece], const Tiles& w, int n, int
       static_cast<size_t>(n / kTileChannels) * static_cast<size_t>(w.steps) + static_cast<size_t>(first / kInnerStep);
   const int line = n % kTileChannels;
   if (w.scale_N) {
-    const uint2 bytes = *reinterpret_cast<const uint2*>(static_cast<const unsigned char*>(w.data) + tile * kTileNumbers +
-                                                        static_cast<size_t>(line * kInnerStep + first % kInnerStep));
+    const unsigned char* bytes = static_cast<const unsigned char*>(w.data) + tile * kTileNumbers;
     const float scale = w.scale_N[n];
-    for (int i = 0; i < kPiece; ++i) {
-      const uint32_t byte = (i < 4 ? bytes.x : bytes.y) >> (8 * (i % 4)) & 255U;
-      v[i] = static_cast<float>(static_cast<int>(byte) - kByteZero) * scale;
-    }
+    for (int i = 0; i < kPiece; ++i)
+      v[i] = static_cast<float>(static_cast<int>(bytes[byte_place(line, first % kInnerStep + i)]) - kByteZero) * scale;
     return;
   }
   const uint4 words =
@@ -138,7 +135,74 @@ __device__ inline void turn_head(const PlaceArgs& a, const float* x_K, const flo
   for (int k = 2 * a.half + lane; k < a.padded; k += 32) out[k] = to_bf16((k < a.width ? value(k) : 0.0F) * factor);
 }
 
-constexpr int kPlaceWarps = 4;  // heads of a block
+constexpr int kPlaceWarps = 4;
+
+__device__ inline void store_pair(Bf16* to, float first, float second) {
+  *reinterpret_cast<uint32_t*>(to) = to_bf16(first) | static_cast<uint32_t>(to_bf16(second)) << 16;
+}
+
+/// Heads that turn whole and have up to 64 pairs: a lane has two of them, numbers k and k + half for k = 2 lane and 2 lane + 1. By their shape alone,
+/// since a norm's sum has another order.
+constexpr bool turns_in_pairs(const PlaceArgs& a) { return a.width == 2 * a.half && a.half % 2 == 0 && a.half <= 64; }
+
+struct TwoPairs {
+  float2 low, high;
+};
+
+__device__ inline void norm_pairs(TwoPairs& v, const float* gain_K, const PlaceArgs& a, int k, bool there) {
+  float squares = there ? v.low.x * v.low.x + v.low.y * v.low.y + v.high.x * v.high.x + v.high.y * v.high.y : 0.0F;
+  for (int mask = 16; mask > 0; mask /= 2) squares += shuffle_xor(squares, mask);
+  if (!there) return;
+  const float by = reciprocal_root(squares / static_cast<float>(a.width) + a.eps);
+  v.low = float2{v.low.x * by * gain_K[k], v.low.y * by * gain_K[k + 1]};
+  v.high = float2{v.high.x * by * gain_K[k + a.half], v.high.y * by * gain_K[k + a.half + 1]};
+}
+
+/// A warp takes kEach heads, whose numbers come at once.
+template <int kEach>
+__global__ void __launch_bounds__(32 * kPlaceWarps) place_pairs_kernel(PlaceArgs a) {
+  let_next_start();
+  const int t = block_x(), first = (block_y() * kPlaceWarps + thread() / 32) * kEach, lane = thread() % 32, k = 2 * lane;
+  const int turned = a.heads + a.kv_heads, all = turned + a.kv_heads;
+  if (t >= a.counts->rows || first >= all) return;  // what the host sent need not wait
+  const size_t row = static_cast<size_t>(t), slot = static_cast<size_t>(a.slots_T[t]), table = row * static_cast<size_t>(a.half);
+  const bool there = k < a.half;
+  float2 c = {0, 0}, s = {0, 0};
+  if (there) {
+    c = *reinterpret_cast<const float2*>(a.cos_TK2 + table + k);
+    s = *reinterpret_cast<const float2*>(a.sin_TK2 + table + k);
+  }
+  const float q_factor = a.q_factor * (a.q_scale_T ? a.q_scale_T[t] : 1.0F);
+  wait_for_previous();
+  TwoPairs heads[kEach] = {};
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    if (!there || first + i >= all) continue;
+    const float* x_K = a.qkv_TE + (row * static_cast<size_t>(all) + static_cast<size_t>(first + i)) * static_cast<size_t>(a.width);
+    heads[i] = {*reinterpret_cast<const float2*>(x_K + k), *reinterpret_cast<const float2*>(x_K + k + a.half)};
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int h = first + i;
+    if (h >= all) return;
+    TwoPairs& v = heads[i];
+    const bool is_q = h < a.heads, is_value = h >= turned;
+    const size_t line = is_q ? row * static_cast<size_t>(a.heads) + static_cast<size_t>(h)
+                             : slot * static_cast<size_t>(a.kv_heads) + static_cast<size_t>((h - a.heads) % a.kv_heads);
+    Bf16* out = (is_q ? a.q_THP : is_value ? a.values_SGP : a.keys_SGP) + line * static_cast<size_t>(a.padded);
+    if (const float* gain_K = is_q ? a.q_norm_K : a.k_norm_K; gain_K && !is_value) norm_pairs(v, gain_K, a, k, there);
+    for (int i_pad = a.width + k; i_pad < a.padded; i_pad += 64) store_pair(out + i_pad, 0, 0);
+    if (!there) continue;
+    if (is_value) {
+      store_pair(out + k, v.low.x, v.low.y);
+      store_pair(out + k + a.half, v.high.x, v.high.y);
+      continue;
+    }
+    const float factor = is_q ? q_factor : 1;
+    store_pair(out + k, (v.low.x * c.x - v.high.x * s.x) * factor, (v.low.y * c.y - v.high.y * s.y) * factor);
+    store_pair(out + k + a.half, (v.high.x * c.x + v.low.x * s.x) * factor, (v.high.y * c.y + v.low.y * s.y) * factor);
+  }
+}
 
 __global__ void __launch_bounds__(32 * kPlaceWarps) place_kernel(PlaceArgs a) {
   let_next_start();
@@ -223,8 +287,11 @@ void norm(const NormArgs& args, int rows, StreamHandle stream) {
   launch(norm_kernel, rows, 1, kThreads, sizeof(float) * kThreads / 32, static_cast<Stream>(stream), args);
 }
 void place(const PlaceArgs& args, int rows, StreamHandle stream) {
-  launch(place_kernel, rows, (args.heads + 2 * args.kv_heads + kPlaceWarps - 1) / kPlaceWarps, 32 * kPlaceWarps, 0,
-         static_cast<Stream>(stream), args);
+  constexpr int kManyHeads = 4;
+  const bool pairs = turns_in_pairs(args), many = pairs && rows > kRowGroup;
+  const int each = kPlaceWarps * (many ? kManyHeads : 1), columns = (args.heads + 2 * args.kv_heads + each - 1) / each;
+  const auto kernel = many ? place_pairs_kernel<kManyHeads> : pairs ? place_pairs_kernel<1> : place_kernel;
+  launch(kernel, rows, columns, 32 * kPlaceWarps, 0, static_cast<Stream>(stream), args);
 }
 void gather(const GatherArgs& args, int rows, StreamHandle stream) {
   launch(gather_kernel, rows, 1, kThreads, 0, static_cast<Stream>(stream), args);

@@ -31,11 +31,11 @@ constexpr int line_place(int line, int k) { return (((k / 8) ^ (line % 8)) * 8) 
 /// How many of each a pass has; the first thing in the device's copy of a pass. Of the wanted rows, the first `chosen` want no logits, and those
 /// from `likely` on their largest ones.
 struct PassCounts {
-  int32_t rows = 0, wanted = 0, items = 0, chosen = 0, likely = 0;
+  int32_t rows = 0, wanted = 0, items = 0, chosen = 0, likely = 0, walks = 0;
 };
 
 /// A matrix w_NK in tiles of 64 channels x 64 inner numbers. bf16: 8 KiB each, [tile][step][channel][line_place]. With scales: bytes, 4 KiB each,
-/// [tile][step][channel][k], weight = (byte - kByteZero) * scale of its channel. Padding is zero; the number of tiles is even.
+/// [tile][step][byte_place], weight = (byte - kByteZero) * scale of its channel. Padding is zero; the number of tiles is even.
 struct Tiles {
   const void* data = nullptr;
   int32_t n = 0, k = 0;  // real channels and inner dimension
@@ -43,6 +43,14 @@ struct Tiles {
   const float* scale_N = nullptr;  // of all channels of all tiles
 };
 constexpr int kByteZero = 128;
+
+/// A byte's place in its tile, so that a thread of a warpgroup finds its 32 bytes in two pieces of 16. As the matrix instruction wants them: a warp has
+/// 16 channels, its lane 4 g + t of them g and g + 8, and of each 16 inner numbers 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. Those four of a channel are a word,
+/// the first two in its even bytes.
+constexpr int byte_place(int channel, int k) {
+  const int lane = channel % 8 * 4 + k % 8 / 2, word = k / 16 * 2 + channel / 8 % 2;
+  return channel / 16 * 1024 + word / 4 * 512 + lane * 16 + word % 4 * 4 + k % 2 * 2 + k / 8 % 2;
+}
 
 /// bf16 rows x_TK as products read them: [step of 64][room][line_place]; `room`: rows from one step to the next, a multiple of 8. Whoever
 /// writes them writes zeros behind the last number of a row.
@@ -148,6 +156,23 @@ struct Item {
 };
 struct ItemRow {
   int32_t row, sees, partial;  // `partial`: where the sums go
+};
+
+/// Rows side by side that see the same chunks, or the beginning of them: the slots of `items` items, of 256 each but for the last.
+struct Walk {
+  int32_t first_item, items, first_row, rows;
+};
+
+/// The whole of attention for rows in walks.
+struct WalkArgs {
+  const PassCounts* counts;
+  const Walk* walks;
+  const Item* items;
+  const int32_t *slots, *sees_T;  // `sees_T`: how many slots of its walk a row sees
+  const Bf16 *q_THP, *keys_SGP, *values_SGP;
+  int32_t heads, kv_heads, width, padded;
+  RowTiles out_TK;
+  int32_t first_row = 0;  // of q_THP and out_TK
 };
 
 struct AttendArgs {
@@ -273,6 +298,10 @@ constexpr int kMostUnitBlocks = 4 * kRuns;
 void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical,
             int most_unit_blocks = kMostUnitBlocks);
 void join(const JoinArgs& args, int rows, StreamHandle stream);
+/// attend and join in one, to the same bits (of finite numbers), for passes that have enough rows to keep a device busy.
+/// may_walk: whether heads of this width can, by their kernel and by the shared memory of the device that was chosen last.
+bool may_walk(int width);
+void walk(const WalkArgs& args, int walks, StreamHandle stream);
 void gather(const GatherArgs& args, int rows, StreamHandle stream);
 void round(const RoundArgs& args, int rows, StreamHandle stream);
 void copy(const CopyArgs& args, int rows, StreamHandle stream);

@@ -43,28 +43,14 @@ void append(std::span<const SlotSpan> spans, int32_t first, int32_t n, std::vect
 }  // namespace
 
 void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
-  out.items.clear();
-  out.item_rows.clear();
-  out.slots.clear();
-  out.first_partial_T.clear();
-  out.most_rows = 0;
-  for (auto& rows : rows_of_) rows.clear();
-  std::fill(open_.begin(), open_.end(), -1);
-  most_rows_ = rows_of_item(pass.rows.size());
-  int32_t partial = 0;
-  std::span<const SlotSpan> before;
-  for (size_t t = 0; t < pass.rows.size(); ++t) {
-    out.first_partial_T.push_back(partial);
-    const auto sees = pass.spans.subspan(pass.rows[t].sees_first, pass.rows[t].sees_count);
-    const int32_t size = length(sees), known = common(before, sees);
-    for (int32_t first = 0; first < size; first += kKeyChunk) {
-      const int32_t slots = std::min(kKeyChunk, size - first);
-      add_chunk(sees, {static_cast<int32_t>(t), first / kKeyChunk, first, slots, std::clamp(known - first, 0, slots), partial++},
-                out);
-    }
-    before = sees;
-  }
-  out.first_partial_T.push_back(partial);
+  const size_t rows = pass.rows.size();
+  most_rows_ = rows_of_item(rows);
+  const bool may = walks_ && rows > kRowGroup;
+  cut(pass, may, out);
+  // Where neighbouring rows see different things, their items share more than their walks do.
+  if (may && out.walks.size() * static_cast<size_t>(most_rows_) > 2 * (rows + static_cast<size_t>(most_rows_)))
+    cut(pass, false, out);
+  if (!out.walks.empty()) return;  // which need neither their items' rows nor room for what items come to
   for (size_t i = 0; i < out.items.size(); ++i) {
     out.items[i].first_row = static_cast<int32_t>(out.item_rows.size());
     out.items[i].rows = static_cast<int32_t>(rows_of_[i].size());
@@ -72,6 +58,53 @@ void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
     out.most_rows = std::max(out.most_rows, out.items[i].rows);
   }
   mark_fresh(pass, out);
+}
+
+/// Whether a row's chunks are those of the last walk, or their beginning, or go on behind them.
+bool AttentionPlanner::continues_walk(std::span<const SlotSpan> sees, int32_t size, int32_t known, const AttentionPlan& out) {
+  if (out.walks.empty() || out.walks.back().rows >= most_rows_) return false;
+  const auto in_walk = static_cast<int32_t>(out.items.size()) - first_open_;
+  for (int32_t number = 0; number < in_walk && number * kKeyChunk < size; ++number) {
+    const int32_t first = number * kKeyChunk, slots = std::min(kKeyChunk, size - first);
+    const Item& item = out.items[static_cast<size_t>(first_open_ + number)];
+    if (!shares(sees, {0, number, first, slots, std::clamp(known - first, 0, slots), 0}, item, out)) return false;
+  }
+  return true;
+}
+
+void AttentionPlanner::cut(const Pass& pass, bool in_walks, AttentionPlan& out) {
+  out.items.clear();
+  out.item_rows.clear();
+  out.slots.clear();
+  out.first_partial_T.clear();
+  out.sees_T.clear();
+  out.walks.clear();
+  out.most_rows = 0;
+  for (auto& rows : rows_of_) rows.clear();
+  std::fill(open_.begin(), open_.end(), -1);
+  first_open_ = 0;
+  int32_t partial = 0;
+  std::span<const SlotSpan> before;
+  for (size_t t = 0; t < pass.rows.size(); ++t) {
+    out.first_partial_T.push_back(partial);
+    const auto sees = pass.spans.subspan(pass.rows[t].sees_first, pass.rows[t].sees_count);
+    const int32_t size = length(sees), known = common(before, sees);
+    out.sees_T.push_back(size);
+    if (in_walks && !continues_walk(sees, size, known, out)) {
+      first_open_ = static_cast<int32_t>(out.items.size());
+      out.walks.push_back({first_open_, 0, static_cast<int32_t>(t), 0});
+    }
+    for (int32_t first = 0; first < size; first += kKeyChunk) {
+      const int32_t slots = std::min(kKeyChunk, size - first);
+      add_chunk(sees, {static_cast<int32_t>(t), first / kKeyChunk, first, slots, std::clamp(known - first, 0, slots), partial++},
+                out);
+    }
+    before = sees;
+    if (!in_walks) continue;
+    ++out.walks.back().rows;
+    out.walks.back().items = static_cast<int32_t>(out.items.size()) - first_open_;
+  }
+  out.first_partial_T.push_back(partial);
 }
 
 /// Which units of 64 keys have one of this pass.
@@ -110,7 +143,7 @@ void AttentionPlanner::add_chunk(std::span<const SlotSpan> sees, const Chunk& ch
   if (open_.size() <= number) open_.resize(number + 1, -1);
   int32_t& open = open_[number];
   const bool shared = open >= 0 && shares(sees, chunk, out.items[static_cast<size_t>(open)], out);
-  const bool takes = shared && static_cast<int>(rows_of_[static_cast<size_t>(open)].size()) < most_rows_;
+  const bool takes = shared && open >= first_open_ && static_cast<int>(rows_of_[static_cast<size_t>(open)].size()) < most_rows_;
   const int32_t there = shared ? std::min(chunk.slots, out.items[static_cast<size_t>(open)].slots) : 0;
   const int32_t first_slot = shared ? out.items[static_cast<size_t>(open)].first_slot : static_cast<int32_t>(out.slots.size());
   append(sees, chunk.first + there, chunk.slots - there, out.slots);
@@ -157,6 +190,7 @@ Room AttentionPlanner::room(const Pass& pass, const AttentionPlan& plan) const {
   r.items = power(plan.items.size(), 16);
   r.item_rows = power(plan.item_rows.size(), 64);
   r.slots = power(plan.slots.size(), 1024);
+  r.walks = power(plan.walks.size(), 16);
   return r;
 }
 
@@ -178,6 +212,8 @@ PassLayout::PassLayout(const Room& room, int32_t half) {
   wanted = take(rows * sizeof(int32_t));
   allowed = take(rows * sizeof(int32_t));
   first_partial = take((rows + 1) * sizeof(int32_t));
+  sees = take(rows * sizeof(int32_t));
+  walks = take(static_cast<size_t>(room.walks) * sizeof(Walk));
   items = take(static_cast<size_t>(room.items) * sizeof(Item));
   item_rows = take(static_cast<size_t>(room.item_rows) * sizeof(ItemRow));
   slots = take(static_cast<size_t>(room.slots) * sizeof(int32_t));

@@ -24,8 +24,8 @@ struct Rows {
   Pass pass() const { return {rows, spans}; }
 };
 
-AttentionPlan planned(const Rows& rows, int heads_per_group) {
-  AttentionPlanner planner(heads_per_group);
+AttentionPlan planned(const Rows& rows, int heads_per_group, bool in_walks = false) {
+  AttentionPlanner planner(heads_per_group, in_walks);
   AttentionPlan plan;
   planner.plan(rows.pass(), plan);
   return plan;
@@ -65,6 +65,60 @@ void expect_whole(const Rows& rows, const AttentionPlan& plan) {
   }
 }
 
+// Walks hold the rows side by side, and their items, chunk by chunk, begin with exactly the slots that a row sees.
+void expect_walks(const Rows& rows, const AttentionPlan& plan, int most_rows) {
+  int32_t next = 0, next_item = 0;
+  for (const Walk& walk : plan.walks) {
+    ASSERT_EQ(walk.first_row, next);
+    ASSERT_EQ(walk.first_item, next_item);
+    ASSERT_TRUE(walk.rows > 0 && walk.rows <= most_rows);
+    std::vector<int32_t> slots;
+    for (int32_t i = 0; i < walk.items; ++i) {
+      const Item& item = plan.items[static_cast<size_t>(walk.first_item + i)];
+      ASSERT_TRUE(i + 1 == walk.items || item.slots == kKeyChunk) << "chunks are full but for the last";
+      const auto first = plan.slots.begin() + item.first_slot;
+      slots.insert(slots.end(), first, first + item.slots);
+    }
+    for (next = walk.first_row; next < walk.first_row + walk.rows; ++next) {
+      const Row& row = rows.rows[static_cast<size_t>(next)];
+      std::vector<int32_t> want;
+      for (uint32_t s = 0; s < row.sees_count; ++s)
+        for (int32_t i = rows.spans[row.sees_first + s].begin; i < rows.spans[row.sees_first + s].end; ++i) want.push_back(i);
+      ASSERT_EQ(plan.sees_T[static_cast<size_t>(next)], static_cast<int32_t>(want.size()));
+      ASSERT_LE(want.size(), slots.size());
+      ASSERT_TRUE(std::equal(want.begin(), want.end(), slots.begin())) << "row " << next;
+    }
+    next_item += walk.items;
+  }
+  ASSERT_EQ(next, static_cast<int32_t>(rows.rows.size()));
+  ASSERT_EQ(next_item, static_cast<int32_t>(plan.items.size()));
+}
+
+// Prompts, cut anywhere, of which some rows see less than their neighbours; and rows that have little in common, which get items.
+TEST(AttentionPlan, WalksNameWhatTheirRowsSee) {
+  std::mt19937 random(7);
+  const auto dice = [&](int n) { return static_cast<int32_t>(random() % static_cast<unsigned>(n)); };
+  int walked = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    Rows rows;
+    rows.first_slot = dice(900);
+    const int n = kRowGroup + 1 + dice(300), group = 1 + dice(9);
+    const int32_t skipped = dice(200);
+    int32_t prefix = 400 + dice(300);
+    for (int t = 0; t < n; ++t) {
+      if (dice(trial % 3 == 0 ? 2 : 60) == 0) prefix = 400 + dice(300);
+      rows.add({{skipped, prefix}, {800, 800 + t + 1}});
+    }
+    const AttentionPlan plan = planned(rows, group, true);
+    walked += !plan.walks.empty();
+    if (plan.walks.empty())
+      expect_whole(rows, plan);
+    else
+      expect_walks(rows, plan, kMostQueries / group);
+  }
+  EXPECT_TRUE(walked > 50 && walked < 200) << walked;
+}
+
 TEST(AttentionPlan, GivesEveryRowItsKeysInOrder) {
   std::mt19937 random(3);
   const auto dice = [&](int n) { return static_cast<int32_t>(random() % static_cast<unsigned>(n)); };
@@ -99,7 +153,7 @@ TEST(AttentionPlan, EveryPlanFitsItsRoom) {
       const int32_t begin = trial % 3 == 0 ? dice(most) : 0;
       rows.add({{begin, begin + 1 + dice(most)}});
     }
-    AttentionPlanner planner(group);
+    AttentionPlanner planner(group, trial % 2 == 0);
     AttentionPlan plan;
     planner.plan(rows.pass(), plan);
     const Room room = planner.room(rows.pass(), plan);
@@ -107,6 +161,7 @@ TEST(AttentionPlan, EveryPlanFitsItsRoom) {
     ASSERT_GE(room.items, static_cast<int32_t>(plan.items.size()));
     ASSERT_GE(room.item_rows, static_cast<int32_t>(plan.item_rows.size()));
     ASSERT_GE(room.slots, static_cast<int32_t>(plan.slots.size()));
+    ASSERT_GE(room.walks, static_cast<int32_t>(plan.walks.size()));
     ASSERT_LE(PassLayout(room, 32).used(plan), PassLayout(room, 32).bytes);
     ASSERT_LE(plan.most_rows * group, std::max(planner.queries(rows.rows.size()), group));
   }
@@ -119,7 +174,7 @@ TEST(AttentionPlan, ItsRoomIsTheSameBehindAnyNumberOfKeysTo4096) {
       Rows rows;
       rows.first_slot = keys;
       for (int32_t t = 0; t < n; ++t) rows.add({{0, keys + t + 1}});
-      AttentionPlanner planner(8);
+      AttentionPlanner planner(8, true);
       AttentionPlan plan;
       planner.plan(rows.pass(), plan);
       rooms.push_back(planner.room(rows.pass(), plan));
@@ -150,9 +205,16 @@ TEST(AttentionPlan, ShortPassesHaveSmallItems) {
 TEST(AttentionPlan, APrefillReadsKeysOnceForEightRowsOfAGroupOfEightHeads) {
   Rows rows;
   for (int32_t t = 0; t < 1440; ++t) rows.add({{0, t + 1}});
-  const AttentionPlan plan = planned(rows, 8);
-  expect_whole(rows, plan);
-  EXPECT_LT(plan.slots.size(), 1440U * 1440U / 2 / 7);
+  for (const bool in_walks : {false, true}) {
+    const AttentionPlan plan = planned(rows, 8, in_walks);
+    EXPECT_LT(plan.slots.size(), 1440U * 1440U / 2 / 7);
+    EXPECT_EQ(plan.walks.size(), in_walks ? 1440U / 8 : 0U);
+    if (in_walks)
+      expect_walks(rows, plan, 8);
+    else
+      expect_whole(rows, plan);
+    EXPECT_EQ(plan.item_rows.empty(), in_walks) << "what items come to takes memory that grows with the square of the rows";
+  }
 }
 
 }  // namespace

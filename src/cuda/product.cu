@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a pass on a device; contracts in kernels.h. Weights come as 8 KiB tiles by bulk copies into a ring in shared memory, rows into a
+// Products of a pass on a device; contracts in kernels.h. Weights come as tiles of 8 KiB, or 4 of bytes, by bulk copies into a ring in shared memory, rows into a
 // ring of their own. One warp fills each; warpgroups of 128 threads multiply, 64 channels each. Weights do not depend on what an
 // earlier kernel does: their ring fills while that kernel ends.
 //
-// Weights of bytes come into a third ring, from which two further warps widen them to bf16 in the ring of weights. Whole numbers of 8 bits are bf16
-// numbers, so that products and sums are those of bf16 weights; a channel's scale multiplies its sum.
+// Weights of bytes are widened to bf16 in the registers of those who multiply, half a tile while the half before is multiplied. Whole numbers of 8 bits are
+// bf16 numbers, so that products and sums are those of bf16 weights; a channel's scale multiplies its sum.
 //
 // Up to 128 rows, a block takes one of some 132 runs of all tiles' steps [stream-K, Osama et al. 2023], so that every processor reads the same number
 // of bytes. Tiles that runs share are summed by the last of them to arrive; or, where a cluster's blocks are the runs of one tile, by all of them, each
@@ -230,20 +230,98 @@ __device__ inline void scale_sums(const Tiles& w, float (&sums)[kRows / 2], int 
   for (int i = 0; i < kRows / 2; ++i) sums[i] *= i % 4 < 2 ? low : high;
 }
 
+/// Where those who multiply are in their rings.
+struct Places {
+  Place weights, rows;
+};
+
+/// sums = `steps` tiles of weights times their rows.
+template <int kGroups, int kRows>
+__device__ inline void multiply_steps(const ProductPlan& p, const Rings<kGroups, kRows, false>& rings, Places& at,
+                                      float (&sums)[kRows / 2], int steps) {
+  const int group = thread() / kGroupThreads;
+  // The stages of `back` steps before the next one are not needed any more.
+  const auto release = [&](int back) {
+    if (thread() % 32 != 0) return;
+    signal_arrive(rings.weights_empty + at.weights.before(back, p.weight_stages));
+    signal_arrive(rings.rows_empty + at.rows.before(back, p.row_stages));
+  };
+  for (int i = 0; i < steps; ++i) {
+    signal_wait(rings.weights_full + at.weights.stage, at.weights.parity);
+    signal_wait(rings.rows_full + at.rows.stage, at.rows.parity);
+    multiply_tile<kRows>(sums, rings.weights + at.weights.stage * rings.kWeightBytes + group * rings.kTileBytes,
+                         rings.rows + at.rows.stage * rings.kRowBytes, i == 0);
+    at.weights.next(p.weight_stages);
+    at.rows.next(p.row_stages);
+    if (i == 0) continue;
+    wait_for_products<1>();
+    release(2);
+  }
+  wait_for_products<0>();
+  products_are_there(sums);
+  release(1);
+}
+
+/// A thread's part of half a tile of bytes.
+__device__ inline uint4 half_of(const unsigned char* tile, int half) {
+  return reinterpret_cast<const uint4*>(tile)[thread() / 32 % kGroupWarps * 64 + 32 * half + thread() % 32];
+}
+/// The same as the matrix instruction wants it.
+__device__ inline void widen_half(const uint4& bytes, uint32_t (&w)[2][4]) {
+  widen(bytes.x, w[0][0], w[0][2]);
+  widen(bytes.y, w[0][1], w[0][3]);
+  widen(bytes.z, w[1][0], w[1][2]);
+  widen(bytes.w, w[1][1], w[1][3]);
+}
+
+/// The same with weights of bytes. Half a tile is widened while the half before is multiplied, where registers hold both, and read still earlier.
+template <int kGroups, int kRows>
+__device__ inline void multiply_steps(const ProductPlan& p, const Rings<kGroups, kRows, true>& rings, Places& at,
+                                      float (&sums)[kRows / 2], int steps) {
+  const int group = thread() / kGroupThreads;
+  const bool tells = thread() % 32 == 0;
+  constexpr int kLeft = kRows < kMostRows ? 1 : 0;  // halves that are multiplied meanwhile
+  const unsigned char* tile = nullptr;
+  const auto next_tile = [&] {
+    signal_wait(rings.weights_full + at.weights.stage, at.weights.parity);
+    tile = rings.weights + at.weights.stage * rings.kWeightBytes + group * rings.kTileBytes;
+    return half_of(tile, 0);
+  };
+  uint32_t words[kLeft + 1][2][4];
+  uint4 bytes;
+  if (kLeft > 0) bytes = next_tile();
+#pragma unroll 1
+  for (int i = 0; i < steps; ++i) {
+    const unsigned char* rows = rings.rows + at.rows.stage * rings.kRowBytes;
+    if (kLeft == 0) bytes = next_tile();
+    widen_half(bytes, words[0]);
+    if (kLeft > 0) bytes = half_of(tile, 1);
+    signal_wait(rings.rows_full + at.rows.stage, at.rows.parity);
+    multiply_words<kRows>(sums, words[0], rows, 0, i == 0);
+    wait_for_products<kLeft>();
+    if (tells && i > 0) signal_arrive(rings.rows_empty + at.rows.before(1, p.row_stages));
+    if (kLeft == 0) bytes = half_of(tile, 1);
+    widen_half(bytes, words[kLeft]);
+    sync_warp();  // all lanes have read
+    if (tells) signal_arrive(rings.weights_empty + at.weights.stage);
+    at.weights.next(p.weight_stages);
+    multiply_words<kRows>(sums, words[kLeft], rows, 1, false);
+    if (kLeft > 0 && i + 1 < steps) bytes = next_tile();
+    wait_for_products<kLeft>();
+    at.rows.next(p.row_stages);
+  }
+  wait_for_products<0>();
+  products_are_there(sums);
+  if (tells) signal_arrive(rings.rows_empty + at.rows.before(1, p.row_stages));
+}
+
 template <int kGroups, int kRows, bool kBytes>
 __device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows, kBytes>& rings, const Cuts& cuts) {
   constexpr bool kWhole = kGroups > 1;
   const int group = thread() / kGroupThreads;
-  const bool tells = thread() % 32 == 0;
   const int count = *p.a.count;  // long before it is needed
-  Place weights, rows;
+  Places at;
   float sums[kRows / 2], total[kWhole ? kRows / 2 : 1];
-  // The stages of `back` steps before the next one are not needed any more.
-  const auto release = [&](int back) {
-    if (!tells) return;
-    signal_arrive(rings.weights_empty + weights.before(back, p.weight_stages));
-    signal_arrive(rings.rows_empty + rows.before(back, p.row_stages));
-  };
   for (Works<kGroups, kRows> works(p); works.more();) {
     const Work work = works.take(p, cuts);
     int step = work.first + group * cuts.steps;
@@ -252,20 +330,8 @@ __device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows
       const int tile = step / cuts.steps, tile_begin = tile * cuts.steps, tile_end = tile_begin + cuts.steps;
       const int run = cuts.run_of(step), run_end = cuts.begin(run + 1);
       const int begin = step, until = tile_end < run_end ? tile_end : run_end;
-      for (; step < until; ++step) {
-        signal_wait(rings.weights_full + weights.stage, weights.parity);
-        signal_wait(rings.rows_full + rows.stage, rows.parity);
-        multiply_tile<kRows>(sums, rings.weights + weights.stage * rings.kWeightBytes + group * kTileBytes,
-                             rings.rows + rows.stage * rings.kRowBytes, step == begin);
-        weights.next(p.weight_stages);
-        rows.next(p.row_stages);
-        if (step == begin) continue;
-        wait_for_products<1>();
-        release(2);
-      }
-      wait_for_products<0>();
-      products_are_there(sums);
-      release(1);
+      multiply_steps(p, rings, at, sums, until - begin);
+      step = until;
       Eights mine = ~0U;
       if (kWhole) {
 #pragma unroll
@@ -298,12 +364,8 @@ __global__ void __launch_bounds__(kGroups* kGroupThreads + kProducerThreads, kGr
   if (thread() == 0) {
     const int warps = kGroups * kGroupWarps;
     for (int i = 0; i < p.weight_stages; ++i) {
-      signal_init(rings.weights_full + i, kBytes ? kWideningWarps : kFillers);
+      signal_init(rings.weights_full + i, kFillers);
       signal_init(rings.weights_empty + i, warps);
-    }
-    for (int i = 0; kBytes && i < p.copied_stages; ++i) {
-      signal_init(rings.copied_full + i, kFillers);
-      signal_init(rings.copied_empty + i, kWideningWarps);
     }
     for (int i = 0; i < p.row_stages; ++i) {
       signal_init(rings.rows_full + i, kFillers);
@@ -323,8 +385,6 @@ __global__ void __launch_bounds__(kGroups* kGroupThreads + kProducerThreads, kGr
       wait_for_previous();
       fill_rows(p, rings, cuts);
     }
-    if constexpr (kBytes)
-      if (warp >= 2) widen_weights(p, rings, cuts);
   } else {
     if constexpr (kMoves) take_registers<232>();
     wait_for_previous();
@@ -337,19 +397,18 @@ template <int kGroups, int kRows, bool kBytes>
 size_t plan_rings(ProductPlan& plan, size_t room, int row_stages) {
   using R = Rings<kGroups, kRows, kBytes>;
   const size_t limit = shared_limit(), fixed = R::fixed_bytes(plan.a.then), bytes = (room < limit ? room : limit) - fixed;
-  while (row_stages > 2 && bytes < static_cast<size_t>(row_stages) * R::kRowBytes + 2 * R::kCopiedBytes) --row_stages;
-  const size_t stages = (bytes - static_cast<size_t>(row_stages) * R::kRowBytes) / R::kCopiedBytes;
-  plan.copied_stages = static_cast<int>(stages < kMostStages ? stages : size_t{kMostStages});
-  plan.weight_stages = kBytes ? kWideStages : plan.copied_stages;
+  while (row_stages > 2 && bytes < static_cast<size_t>(row_stages) * R::kRowBytes + 2 * R::kWeightBytes) --row_stages;
+  const size_t stages = (bytes - static_cast<size_t>(row_stages) * R::kRowBytes) / R::kWeightBytes;
+  plan.weight_stages = static_cast<int>(stages < kMostStages ? stages : size_t{kMostStages});
   plan.row_stages = row_stages;
-  return static_cast<size_t>(plan.copied_stages) * R::kCopiedBytes + static_cast<size_t>(row_stages) * R::kRowBytes + fixed;
+  return static_cast<size_t>(plan.weight_stages) * R::kWeightBytes + static_cast<size_t>(row_stages) * R::kRowBytes + fixed;
 }
 
 constexpr int kMostCluster = 8;  // blocks that any device with clusters runs together
 
 template <int kRows, bool kBytes>
 void run_by_run(const ProductArgs& args, size_t room, int row_stages, StreamHandle stream, int first_row = 0) {
-  ProductPlan plan{args, 0, 0, 0, first_row, 1};
+  ProductPlan plan{args, 0, 0, first_row, 1};
   const size_t bytes = plan_rings<1, kRows, kBytes>(plan, room, row_stages);
   const Cuts cuts(args.w);
   static_assert(2 * kLineBytes >= kTileChannels * sizeof(float));  // two stages of rows hold a tile's sums
@@ -359,14 +418,14 @@ void run_by_run(const ProductArgs& args, size_t room, int row_stages, StreamHand
          in_clusters ? cuts.parts : 1);
 }
 
-/// How many rounds of all processors a product of blocks of `each` rows takes, times the rows.
+/// How many rounds of all processors a product of blocks of `each` rows takes. A round of 192 rows takes hardly longer than one of 128 (lab 29).
 int rounds(const ProductArgs& args, int rows, int each) {
-  return (args.w.tiles / 2 * ((rows + each - 1) / each) + kRuns - 1) / kRuns * each;
+  return (args.w.tiles / 2 * ((rows + each - 1) / each) + kRuns - 1) / kRuns;
 }
 
 template <int kRows, bool kBytes>
 void tile_by_tile(const ProductArgs& args, int rows, int row_stages, StreamHandle stream) {
-  ProductPlan plan{args, 0, 0, 0, 0, (rows + kRows - 1) / kRows};
+  ProductPlan plan{args, 0, 0, 0, (rows + kRows - 1) / kRows};
   const size_t bytes = plan_rings<2, kRows, kBytes>(plan, kWholeProcessor, row_stages);
   const int works = args.w.tiles / 2 * plan.row_blocks;
   launch(product_kernel<2, kRows, kBytes>, works < kRuns ? works : kRuns, 1, 2 * kGroupThreads + kProducerThreads, bytes,
@@ -377,10 +436,11 @@ template <bool kBytes>
 void product_of(const ProductArgs& args, int rows, StreamHandle stream) {
   // Room for a second block on a processor, of a product or of attention: the next product's weights come while that one ends.
   const size_t part = args.then == Then::kChoice ? kHalfProcessor : kPartOfProcessor;
-  if (rows <= 8) return run_by_run<8, kBytes>(args, part, 6, stream);
-  if (rows <= 16) return run_by_run<16, kBytes>(args, part, 6, stream);
-  if (rows <= 32) return run_by_run<32, kBytes>(args, part, 5, stream);
-  if (rows <= 64) return run_by_run<64, kBytes>(args, part, 4, stream);
+  // A step of bytes is over in half the time, in which its rows come no faster.
+  if (rows <= 8) return run_by_run<8, kBytes>(args, part, kBytes ? 12 : 6, stream);
+  if (rows <= 16) return run_by_run<16, kBytes>(args, part, kBytes ? 12 : 6, stream);
+  if (rows <= 32) return run_by_run<32, kBytes>(args, part, kBytes ? 9 : 5, stream);
+  if (rows <= 64) return run_by_run<64, kBytes>(args, part, kBytes ? 6 : 4, stream);
   if (rows <= kStreamRows) return run_by_run<kStreamRows, kBytes>(args, kWholeProcessor, 5, stream);
   if (args.then == Then::kChoice) {  // choices are made run by run only
     for (int first = 0; first < rows; first += kStreamRows)
@@ -389,7 +449,7 @@ void product_of(const ProductArgs& args, int rows, StreamHandle stream) {
   }
   // Without the warpgroups' instruction the wider block's sums do not fit the registers.
   const bool may_be_wide = has_warpgroup_products() && args.then != Then::kGelu;
-  if (may_be_wide && rounds(args, rows, kMostRows) <= rounds(args, rows, 128))
+  if (may_be_wide && rounds(args, rows, kMostRows) < rounds(args, rows, 128))
     return tile_by_tile<kMostRows, kBytes>(args, rows, 5, stream);
   tile_by_tile<128, kBytes>(args, rows, 6, stream);
 }

@@ -9,20 +9,19 @@ namespace slip::cuda {
 
 using namespace gpu;  // NOLINT: for kernels alone
 
-constexpr int kGroupThreads = 128, kProducerThreads = 128;
-constexpr int kTileBytes = kTileNumbers * 2, kLineBytes = kInnerStep * 2;
+constexpr int kGroupThreads = 128,
+              kProducerThreads = 128;  // two of four warps fill rings; registers are given away by 128 threads at once
+constexpr int kLineBytes = kInnerStep * 2;
 constexpr int kMostStages = 16;
-constexpr int kWideningWarps = 2, kWideStages = 3;  // of weights of bytes
-constexpr int kMostRows = 192;                      // of a block; their sums leave no registers for the error function
+constexpr int kMostRows = 192;  // of a block; their sums leave no registers for the error function
 constexpr int kGroupWarps = kGroupThreads / 32;
 constexpr size_t kPartOfProcessor = size_t{85} << 10, kHalfProcessor = size_t{112} << 10, kWholeProcessor = size_t{227} << 10;
 
 struct ProductPlan {
   ProductArgs a;
   int32_t weight_stages, row_stages;
-  int32_t copied_stages;  // of the ring that weights are copied to: that of weights itself, or that of bytes
-  int32_t first_row;      // run by run
-  int32_t row_blocks;     // tile by tile
+  int32_t first_row;   // run by run
+  int32_t row_blocks;  // tile by tile
 };
 
 /// Where the runs of a matrix begin. A tile of few is cut into equal parts, so that a run has one tile; many tiles lie in a line.
@@ -46,30 +45,24 @@ constexpr int kHalfTile = kTileChannels / 2, kHalfStride = kHalfTile + 1, kScore
 
 template <int kGroups, int kRows, bool kBytes>
 struct Rings {
+  static constexpr int kTileBytes = kTileNumbers * (kBytes ? 1 : 2);
   static constexpr int kWeightBytes = kGroups * kTileBytes, kRowBytes = kRows * kLineBytes;
-  static constexpr int kCopiedTile = kBytes ? kTileNumbers : kTileBytes, kCopiedBytes = kGroups * kCopiedTile;
-  unsigned char *weights, *rows, *copied;  // `copied` is `weights` where these are bf16
-  Signal *weights_full, *weights_empty, *rows_full, *rows_empty, *copied_full, *copied_empty;
+  unsigned char *weights, *rows;
+  Signal *weights_full, *weights_empty, *rows_full, *rows_empty;
   int* last;
   float* scores;
   __device__ Rings(const ProductPlan& p) {
     weights = shared();
     rows = weights + p.weight_stages * kWeightBytes;
-    unsigned char* end = rows + p.row_stages * kRowBytes;
-    copied = kBytes ? end : weights;
-    if (kBytes) end += p.copied_stages * kCopiedBytes;
-    weights_full = reinterpret_cast<Signal*>(end);
+    weights_full = reinterpret_cast<Signal*>(rows + p.row_stages * kRowBytes);
     weights_empty = weights_full + kMostStages;
     rows_full = weights_empty + kMostStages;
     rows_empty = rows_full + kMostStages;
-    copied_full = kBytes ? rows_empty + kMostStages : weights_full;
-    copied_empty = kBytes ? copied_full + kMostStages : weights_empty;
-    last = reinterpret_cast<int*>((kBytes ? copied_empty : rows_empty) + kMostStages);
+    last = reinterpret_cast<int*>(rows_empty + kMostStages);
     scores = reinterpret_cast<float*>(last + 4);
   }
   static constexpr size_t fixed_bytes(Then then) {
-    return (kBytes ? 6 : 4) * kMostStages * sizeof(Signal) + 16 + (kBytes ? kWideStages * kWeightBytes : 0) +
-           (then == Then::kChoice ? kRows * kScoreStride * sizeof(float) : 0);
+    return 4 * kMostStages * sizeof(Signal) + 16 + (then == Then::kChoice ? kRows * kScoreStride * sizeof(float) : 0);
   }
 };
 
@@ -115,63 +108,15 @@ __device__ inline void fill_weights(const ProductPlan& p, const Rings<kGroups, k
   int filled = 0;
   for (Works<kGroups, kRows> works(p); works.more();) {
     const Work work = works.take(p, cuts);
-    for (int i = 0; i < work.count; ++i, at.next(p.copied_stages)) {
-      if (++filled > p.copied_stages) signal_wait(rings.copied_empty + at.stage, at.parity ^ 1);
-      Signal* full = rings.copied_full + at.stage;
-      begin_fill(full, rings.kCopiedBytes);
+    for (int i = 0; i < work.count; ++i, at.next(p.weight_stages)) {
+      if (++filled > p.weight_stages) signal_wait(rings.weights_empty + at.stage, at.parity ^ 1);
+      Signal* full = rings.weights_full + at.stage;
+      begin_fill(full, rings.kWeightBytes);
 #pragma unroll
       for (int g = 0; g < kGroups; ++g)
-        fill(rings.copied + at.stage * rings.kCopiedBytes + g * rings.kCopiedTile,
-             w + static_cast<size_t>(work.first + g * cuts.steps + i) * rings.kCopiedTile, rings.kCopiedTile, full);
+        fill(rings.weights + at.stage * rings.kWeightBytes + g * rings.kTileBytes,
+             w + static_cast<size_t>(work.first + g * cuts.steps + i) * rings.kTileBytes, rings.kTileBytes, full);
       end_fill(full);
-    }
-  }
-}
-
-/// Sixteen bytes, a quarter of a channel's line, to two pieces of its line of bf16.
-__device__ inline void widen_quarter(const uint4& from, unsigned char* weights, int quarter) {
-  const int line = quarter / 4, piece = quarter % 4 * 2;
-  uint4 first, second;
-  widen(from.x, first.x, first.y);
-  widen(from.y, first.z, first.w);
-  widen(from.z, second.x, second.y);
-  widen(from.w, second.z, second.w);
-  unsigned char* to = weights + line * kLineBytes;
-  *reinterpret_cast<uint4*>(to + (piece ^ line % 8) * 16) = first;
-  *reinterpret_cast<uint4*>(to + ((piece + 1) ^ line % 8) * 16) = second;
-}
-
-/// From the ring of bytes to that of weights, by the threads of kWideningWarps warps together.
-template <int kGroups, int kRows>
-__device__ inline void widen_weights(const ProductPlan& p, const Rings<kGroups, kRows, true>& rings, const Cuts& cuts) {
-  constexpr int kThreads = kWideningWarps * 32, kQuarters = kGroups * kTileNumbers / 16;
-  constexpr int kAtOnce = kGroups == 1 ? 4 : 2;  // where registers went to those that multiply, few are left
-  static_assert(kQuarters % (kAtOnce * kThreads) == 0);
-  const int me = thread() % kThreads;
-  Place from, to;
-  int widened = 0;
-  for (Works<kGroups, kRows> works(p); works.more();) {
-    const Work work = works.take(p, cuts);
-    for (int i = 0; i < work.count; ++i, from.next(p.copied_stages), to.next(p.weight_stages)) {
-      signal_wait(rings.copied_full + from.stage, from.parity);
-      if (++widened > p.weight_stages) signal_wait(rings.weights_empty + to.stage, to.parity ^ 1);
-      // A second group's lines come behind the first one's in both rings. Some quarters are read before the first is written: the compiler does
-      // not know that the rings are apart.
-      for (int first = me; first < kQuarters; first += kAtOnce * kThreads) {
-        uint4 quarters[kAtOnce];
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j)
-          quarters[j] =
-              *reinterpret_cast<const uint4*>(rings.copied + from.stage * rings.kCopiedBytes + (first + j * kThreads) * 16);
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j)
-          widen_quarter(quarters[j], rings.weights + to.stage * rings.kWeightBytes, first + j * kThreads);
-      }
-      show_to_products();
-      sync_warp();
-      if (thread() % 32 != 0) continue;
-      signal_arrive(rings.weights_full + to.stage);
-      signal_arrive(rings.copied_empty + from.stage);
     }
   }
 }

@@ -57,7 +57,7 @@ class Products : public testing::TestWithParam<Case> {
 
   size_t place_of_byte(int n, int k) const {
     const size_t tile = static_cast<size_t>(n / kTileChannels * GetParam().steps + k / kInnerStep);
-    return tile * kTileNumbers + static_cast<size_t>(n % kTileChannels * kInnerStep + k % kInnerStep);
+    return tile * kTileNumbers + static_cast<size_t>(byte_place(n % kTileChannels, k % kInnerStep));
   }
 
   double weight(int n, int k) const {
@@ -134,7 +134,7 @@ TEST_P(Products, WaitForTheirRings) {
   const int rows = std::min(GetParam().rows, 200);
   for (const int n : {rows, 9}) {
     const std::vector<float> usual = multiply(0, std::min(n, rows));
-    for (const int warps : {2, 4}) {
+    for (const int warps : {3, 4}) {  // that fills rows, and that with the one that fills weights
       gpu::hurry_last_warps(warps);
       EXPECT_EQ(multiply(0, std::min(n, rows)), usual) << n << " rows, the last " << warps << " warps";
       gpu::hurry_last_warps(0);
@@ -151,14 +151,25 @@ INSTANTIATE_TEST_SUITE_P(OfAllKinds, Products,
 // Every byte is the number that it stands for, to the bit.
 TEST(Widen, GivesTheNumberOfEveryByte) {
   for (uint32_t b = 0; b < 256; ++b) {
-    uint32_t low = 0, high = 0;
-    gpu::widen(b | (255 - b) << 8 | (b ^ 85) << 16 | 7U << 24, low, high);
+    uint32_t even = 0, odd = 0;
+    gpu::widen(b | (255 - b) << 8 | (b ^ 85) << 16 | 7U << 24, even, odd);
     const auto number = [](uint32_t byte) {
       return static_cast<uint32_t>(to_bf16(static_cast<float>(static_cast<int>(byte) - 128)).bits);
     };
-    EXPECT_EQ(low, number(b) | number(255 - b) << 16);
-    EXPECT_EQ(high, number(b ^ 85) | number(7) << 16);
+    EXPECT_EQ(even, number(b) | number(b ^ 85) << 16);
+    EXPECT_EQ(odd, number(255 - b) | number(7) << 16);
   }
+}
+
+// A tile's bytes have 4,096 places, each one byte's.
+TEST(BytePlace, IsEachBytesOwn) {
+  std::vector<bool> taken(kTileNumbers);
+  for (int channel = 0; channel < kTileChannels; ++channel)
+    for (int k = 0; k < kInnerStep; ++k) {
+      const int place = byte_place(channel, k);
+      ASSERT_TRUE(place >= 0 && place < kTileNumbers && !taken[static_cast<size_t>(place)]) << channel << " " << k;
+      taken[static_cast<size_t>(place)] = true;
+    }
 }
 
 }  // namespace

@@ -24,10 +24,11 @@ void put_numbers(std::span<const float> row, int channel, std::byte* line) {
 
 /// The same of integers, which are its numbers over their scale.
 void put_bytes(std::span<const float> row, float scale, int channel, std::byte* line) {
-  auto* to = reinterpret_cast<uint8_t*>(line) + channel * kInnerStep;
+  auto* to = reinterpret_cast<uint8_t*>(line);
   for (size_t k = 0; k < row.size(); ++k) {
     const auto number = scale > 0 ? static_cast<int>(std::lround(row[k] / scale)) : 0;
-    to[k / kInnerStep * kTileNumbers + k % kInnerStep] = static_cast<uint8_t>(number + kByteZero);
+    to[k / kInnerStep * kTileNumbers + static_cast<size_t>(byte_place(channel, static_cast<int>(k % kInnerStep)))] =
+        static_cast<uint8_t>(number + kByteZero);
   }
 }
 

@@ -22,6 +22,9 @@ struct uint4 {
 struct uint2 {
   uint32_t x, y;
 };
+struct float2 {
+  float x, y;
+};
 struct float4 {
   float x, y, z, w;
 };
@@ -52,10 +55,6 @@ void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row);
 void load_matrix_4(uint32_t (&r)[4], const void* shared_row);
 /// `threads` threads of the block that name this barrier (1 to 15).
 void sync_group(int barrier, int threads);
-template <int kBarrier>
-void sync_group(int threads) {
-  sync_group(kBarrier, threads);
-}
 void sync_warp();
 
 /// Adds, and gives what was there; orders what this thread wrote before it and reads after it among all blocks.
@@ -95,6 +94,7 @@ inline bool has_warpgroup_products() { return true; }
 
 inline uint4 load_once(const uint4* p) { return *p; }
 inline void copy_16_async(void* to, const void* from) { __builtin_memcpy(to, from, 16); }
+inline void copy_4_async(void* to, const void* from) { __builtin_memcpy(to, from, 4); }
 /// Sixteen zero bytes unless `there`; `from` is a valid address in any case.
 inline void copy_16_or_clear(void* to, const void* from, bool there) {
   if (there)
@@ -113,22 +113,25 @@ void overlap_with(std::function<void()> take_away, std::function<void()> write);
 void hurry_last_warps(int warps);
 inline void let_next_start() {}
 
-/// Four bytes, each a number + 128, as bf16 in their order: two in `low`, two in `high`.
-inline void widen(uint32_t bytes, uint32_t& low, uint32_t& high) {
+/// Four bytes, each a number + 128, as bf16: bytes 0 and 2 in `even`, 1 and 3 in `odd`.
+inline void widen(uint32_t bytes, uint32_t& even, uint32_t& odd) {
   const auto bf16 = [bytes](int i) {
     const auto number = static_cast<float>(static_cast<int>(bytes >> (8 * i) & 255U) - 128);
     return __builtin_bit_cast(uint32_t, number) >> 16;  // of whole numbers of 8 bits nothing is cut off
   };
-  low = bf16(0) | bf16(1) << 16;
-  high = bf16(2) | bf16(3) << 16;
+  even = bf16(0) | bf16(2) << 16;
+  odd = bf16(1) | bf16(3) << 16;
 }
-/// What this thread wrote to shared memory, a warpgroup's product may read behind the signal that follows.
-inline void show_to_products() {}
 
 inline float reciprocal_root(float x) { return 1 / std::sqrt(x); }
 inline float quotient(float x, float y) { return x / y; }
 inline float error_function(float x) { return std::erf(x); }
+/// On a device zero where the result would be subnormal.
 inline float power_of_2(float x) { return std::exp2(x); }
+/// The other of the two where one is no number.
+inline float larger(float x, float y) { return std::fmax(x, y); }
+/// Two numbers as bf16, nearest even; NaN stays NaN.
+uint32_t pair_of(float low, float high);
 inline float power_of_e(float x) { return std::exp(x); }
 inline double exponential(double x) { return std::exp(x); }
 
@@ -138,6 +141,13 @@ void multiply_tile(float* sums, const void* w, const void* x, bool begin, int ro
 template <int kRows>
 void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
   multiply_tile(sums, w, x, begin, kRows);
+}
+/// The same for half a tile, with its weights in registers: w[s] are mma_bf16's a0 to a3 of the warp's 16 channels and inner numbers
+/// 32 half + 16 s to 32 half + 16 s + 15. They stay as they are until wait_for_products().
+void multiply_words(float* sums, const uint32_t (&w)[2][4], const void* x, int half, bool begin, int rows);
+template <int kRows>
+void multiply_words(float (&sums)[kRows / 2], const uint32_t (&w)[2][4], const void* x, int half, bool begin) {
+  multiply_words(sums, w, x, half, begin, kRows);
 }
 /// All lanes have read what was multiplied.
 template <int kLeft>
@@ -151,7 +161,10 @@ inline void take_registers() {}
 template <int kRegisters>
 inline void give_registers() {}
 
-inline size_t shared_limit() { return 227 << 10; }
+/// 227 KiB, as Hopper has it, or what limit_shared() said; no block gets more.
+size_t shared_limit();
+/// For tests: other devices have less. 0: Hopper's again.
+void limit_shared(size_t bytes);
 
 using Stream = void*;
 

@@ -25,8 +25,7 @@ __device__ inline int shuffle_xor(int v, int mask) { return __shfl_xor_sync(0xff
 __device__ inline double shuffle_xor(double v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 
 __device__ inline void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -51,6 +50,10 @@ __device__ inline void copy_16_async(void* shared_to, const void* global_from) {
   const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared_to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(global_from));
 }
+__device__ inline void copy_4_async(void* shared_to, const void* global_from) {
+  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared_to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(to), "l"(global_from));
+}
 /// Sixteen zero bytes unless `there`; `from` is a valid address in any case.
 __device__ inline void copy_16_or_clear(void* shared_to, const void* global_from, bool there) {
   const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared_to));
@@ -72,11 +75,6 @@ __device__ inline void load_matrix_4(uint32_t (&r)[4], const void* shared_row) {
 /// `threads` threads of the block that name this barrier (1 to 15).
 __device__ inline void sync_group(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
-}
-/// The same, of a number that the instruction names.
-template <int kBarrier>
-__device__ inline void sync_group(int threads) {
-  asm volatile("bar.sync %0, %1;\n" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
 /// Adds, and gives what was there; orders what this thread wrote before it and reads after it among all blocks.
@@ -197,30 +195,38 @@ __device__ inline float4 load_from_block(const float4* p, int rank) {
   return v;
 }
 
-/// Four bytes, each a number + 128, as bf16 in their order. 128 + b is bf16's 0x4300 with b < 128 in its fraction: a byte's low seven bits stand
-/// there, and 128 is taken off where its highest bit is set, 256 where it is not. Both steps are exact.
+/// Bytes, each a number + 128, as bf16. 128 + b is bf16's 0x4300 with b < 128 in its fraction: a byte's low seven bits stand there, and 128 is
+/// taken off where its highest bit is set, 256 where it is not. Both steps are exact.
 __device__ inline uint32_t widen_pair(uint32_t bytes) {  // in the low halves of 16 bits each
-  const uint32_t number = (bytes & 0x007f007fu) | 0x43004300u, off = (~bytes & 0x00800080u) | 0x43004300u;
-  uint32_t out;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(out) : "r"(off), "r"(0xbf80bf80u), "r"(number));  // number - off
+  uint32_t number, off, out;  // by one instruction each, where the compiler makes two of an "and" and an "or" with constants
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;\n" : "=r"(number) : "r"(bytes), "r"(0x007f007fu), "r"(0x43004300u));  // a & b | c
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;\n" : "=r"(off) : "r"(bytes), "r"(0x00800080u), "r"(0x43804380u));     // (a & b) ^ c
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(out) : "r"(off), "r"(0xbf80bf80u), "r"(number));             // number - off
   return out;
 }
-__device__ inline void widen(uint32_t bytes, uint32_t& low, uint32_t& high) {
-  low = widen_pair(__byte_perm(bytes, 0, 0x4140));
-  high = widen_pair(__byte_perm(bytes, 0, 0x4342));
-}
-/// What this thread wrote to shared memory, a warpgroup's product may read behind the signal that follows.
-__device__ inline void show_to_products() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
-#endif
+__device__ inline void widen(uint32_t bytes, uint32_t& even, uint32_t& odd) {
+  even = widen_pair(bytes);
+  odd = widen_pair(bytes >> 8);
 }
 
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
 /// Without the exact quotient's slow path, a call that would spill what a thread holds; zero for y beyond 2^126.
 __device__ inline float quotient(float x, float y) { return __fdividef(x, y); }
 __device__ inline float error_function(float x) { return erff(x); }
-__device__ inline float power_of_2(float x) { return exp2f(x); }
+/// Zero where the result would be subnormal.
+__device__ inline float power_of_2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+/// The other of the two where one is no number.
+__device__ inline float larger(float x, float y) { return fmaxf(x, y); }
+/// Two numbers as bf16, nearest even; NaN stays NaN.
+__device__ inline uint32_t pair_of(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
 __device__ inline float power_of_e(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 

@@ -13,90 +13,67 @@ namespace slip::gpu {
 __device__ inline uint64_t tile_descriptor(const void* tile) {
   return static_cast<uint64_t>((address_of(tile) & 0x3ffffu) >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
 }
-// One instruction each: sums of 64 channels and 8 to 192 rows += 16 inner numbers; without `add` the sums start at zero.
-__device__ inline void multiply_16(float (&d)[4], uint64_t w, uint64_t x, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3"
-      "}, %4, %5, p, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "l"(w), "l"(x), "r"(add));
-}
-__device__ inline void multiply_16(float (&d)[8], uint64_t w, uint64_t x, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7"
-      "}, %8, %9, p, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-      : "l"(w), "l"(x), "r"(add));
-}
-__device__ inline void multiply_16(float (&d)[16], uint64_t w, uint64_t x, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-      "}, %16, %17, p, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-        "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-      : "l"(w), "l"(x), "r"(add));
-}
-__device__ inline void multiply_16(float (&d)[32], uint64_t w, uint64_t x, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-        "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
-        "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-      : "l"(w), "l"(x), "r"(add));
-}
-__device__ inline void multiply_16(float (&d)[64], uint64_t w, uint64_t x, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-        "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
-        "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
-        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),
-        "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
-        "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "l"(w), "l"(x), "r"(add));
-}
-__device__ inline void multiply_16(float (&d)[96], uint64_t w, uint64_t x, int add) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-      "}, %96, %97, p, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
-        "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
-        "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
-        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),
-        "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
-        "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]),
-        "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]),
-        "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]),
-        "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-      : "l"(w), "l"(x), "r"(add));
-}
+// One instruction each: sums of 64 channels and 8 to 192 rows += 16 inner numbers; without `add` the sums start at zero. The weights are a tile in
+// shared memory, or the four words of mma_bf16 in each lane's registers. n0 to n5: the numbers of the operands behind the sums.
+#define SLIP_MULTIPLY_16(rows, sums, n0, n1, n2, n3, n4, n5, names, ...)                                               \
+  __device__ inline void multiply_16(float(&d)[sums], uint64_t w, uint64_t x, int add) {                               \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #rows              \
+                 "k16.f32.bf16.bf16 {" names "}, %" #n0 ", %" #n1 ", p, 1, 1, 0, 0;\n}\n"                              \
+                 : __VA_ARGS__                                                                                         \
+                 : "l"(w), "l"(x), "r"(add));                                                                          \
+  }                                                                                                                    \
+  __device__ inline void multiply_16(float(&d)[sums], const uint32_t(&w)[4], uint64_t x, int add) {                    \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #n5 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #rows              \
+                 "k16.f32.bf16.bf16 {" names "}, {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p, 1, 1, 0;\n}\n" \
+                 : __VA_ARGS__                                                                                         \
+                 : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(x), "r"(add));                                      \
+  }
+SLIP_MULTIPLY_16(8, 4, 4, 5, 6, 7, 8, 9, "%0, %1, %2, %3", "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]))
+SLIP_MULTIPLY_16(16, 8, 8, 9, 10, 11, 12, 13, "%0, %1, %2, %3, %4, %5, %6, %7", "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
+                 "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]))
+SLIP_MULTIPLY_16(32, 16, 16, 17, 18, 19, 20, 21, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15", "+f"(d[0]),
+                 "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+                 "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]))
+SLIP_MULTIPLY_16(64, 32, 32, 33, 34, 35, 36, 37,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",
+                 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+                 "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                 "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+                 "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]))
+SLIP_MULTIPLY_16(128, 64, 64, 65, 66, 67, 68, 69,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63",
+                 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+                 "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                 "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+                 "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),
+                 "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                 "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+                 "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+                 "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]))
+SLIP_MULTIPLY_16(192, 96, 96, 97, 98, 99, 100, 101,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95",
+                 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+                 "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                 "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+                 "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),
+                 "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+                 "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+                 "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+                 "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]),
+                 "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]),
+                 "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]),
+                 "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]),
+                 "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]))
+#undef SLIP_MULTIPLY_16
 
 /// Four warps together (a warpgroup); the sums may be touched after wait_for_products. `begin`: the sums start at zero here.
 template <int kRows>
@@ -108,7 +85,16 @@ __device__ inline void multiply_tile(float (&sums)[kRows / 2], const void* w, co
                 k > 0 || !begin);
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-/// Until at most kLeft calls of multiply_tile are on their way.
+/// The same for half a tile with the weights in registers, which nobody may touch meanwhile either.
+template <int kRows>
+__device__ inline void multiply_words(float (&sums)[kRows / 2], const uint32_t (&w)[2][4], const void* x, int half, bool begin) {
+  asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+#pragma unroll
+  for (int k = 0; k < 2; ++k)
+    multiply_16(sums, w[k], tile_descriptor(x) + static_cast<uint64_t>(4 * half + 2 * k), k > 0 || !begin);
+  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+/// Until at most kLeft of those calls are on their way.
 template <int kLeft>
 __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kLeft) : "memory");
@@ -131,31 +117,46 @@ __device__ inline void products_are_there(float (&sums)[kSums]) {
 
 #else
 
+/// Where piece c of a tile's line is.
+__device__ inline const char* piece_of(const void* tile, int line, int c) {
+  return static_cast<const char*>(tile) + line * 128 + (c ^ (line & 7)) * 16;
+}
+/// sums += 16 inner numbers of weights, a0 to a3 of mma_bf16, times pieces 2 k and 2 k + 1 of the rows.
 template <int kRows>
-__device__ inline void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
-  const int warp = thread() / 32 % 4, lane = thread() % 32;
+__device__ inline void multiply_16(float (&sums)[kRows / 2], const uint32_t (&w)[4], const void* x, int k) {
+  const int lane = thread() % 32;
+#pragma unroll
+  for (int n = 0; n < kRows / 8; ++n) {
+    const uint32_t low = *reinterpret_cast<const uint32_t*>(piece_of(x, 8 * n + lane / 4, 2 * k) + lane % 4 * 4),
+                   high = *reinterpret_cast<const uint32_t*>(piece_of(x, 8 * n + lane / 4, 2 * k + 1) + lane % 4 * 4);
+    float d[4] = {sums[4 * n], sums[4 * n + 1], sums[4 * n + 2], sums[4 * n + 3]};
+    mma_bf16(d, w[0], w[1], w[2], w[3], low, high);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sums[4 * n + e] = d[e];
+  }
+}
+template <int kRows>
+__device__ inline void begin_sums(float (&sums)[kRows / 2], bool begin) {
   if (begin)
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
-  const auto piece = [](const void* tile, int line, int c) {
-    return static_cast<const char*>(tile) + line * 128 + (c ^ (line & 7)) * 16;
-  };
+}
+template <int kRows>
+__device__ inline void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
+  const int warp = thread() / 32 % 4, lane = thread() % 32;
+  begin_sums<kRows>(sums, begin);
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     uint32_t a[4];
-    load_matrix_4(a, piece(w, 16 * warp + lane % 16, 2 * k + lane / 16));
-#pragma unroll
-    for (int n = 0; n < kRows / 8; ++n) {
-      uint32_t b[2];
-      const char* at = piece(x, 8 * n + lane / 4, 2 * k) + lane % 4 * 4;
-      b[0] = *reinterpret_cast<const uint32_t*>(at);
-      b[1] = *reinterpret_cast<const uint32_t*>(piece(x, 8 * n + lane / 4, 2 * k + 1) + lane % 4 * 4);
-      float d[4] = {sums[4 * n], sums[4 * n + 1], sums[4 * n + 2], sums[4 * n + 3]};
-      mma_bf16(d, a[0], a[1], a[2], a[3], b[0], b[1]);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[4 * n + e] = d[e];
-    }
+    load_matrix_4(a, piece_of(w, 16 * warp + lane % 16, 2 * k + lane / 16));
+    multiply_16<kRows>(sums, a, x, k);
   }
+}
+template <int kRows>
+__device__ inline void multiply_words(float (&sums)[kRows / 2], const uint32_t (&w)[2][4], const void* x, int half, bool begin) {
+  begin_sums<kRows>(sums, begin);
+#pragma unroll
+  for (int k = 0; k < 2; ++k) multiply_16<kRows>(sums, w[k], x, 2 * half + k);
 }
 /// All lanes have read what was multiplied.
 template <int kLeft>

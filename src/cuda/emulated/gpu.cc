@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "core/dtype.h"
 
 namespace slip::gpu {
 namespace {
@@ -33,6 +34,7 @@ struct Lane {
   std::array<uint32_t, 6> words{};
   const void* row = nullptr;
   uint32_t* out = nullptr;
+  const uint32_t (*tile)[4] = nullptr;
 };
 
 struct Warp {
@@ -57,6 +59,8 @@ thread_local Block* block = nullptr;
 struct Overlap {
   std::function<void()> take_away, write;
 };
+constexpr size_t kHoppersLimit = size_t{227} << 10;
+thread_local size_t limit = kHoppersLimit;
 thread_local Overlap overlap;
 thread_local int hurried_warps = 0;
 thread_local Captured* captured = nullptr;
@@ -135,6 +139,8 @@ void sync_warp() {
   together([](Lane&) {}, [](auto&) {});
 }
 unsigned char* shared() { return block->shared; }
+size_t shared_limit() { return limit; }
+void limit_shared(size_t bytes) { limit = bytes > 0 ? bytes : kHoppersLimit; }
 
 namespace {
 
@@ -227,31 +233,59 @@ void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row) {
   });
 }
 
-void multiply_tile(float* sums, const void* w, const void* x, bool begin, int rows) {
-  const int warp = thread() / kWarp % 4, lane = thread() % kWarp, g = lane / 4, t = lane % 4;
-  const auto line = [](const void* tile, int at, float(&out)[64]) {
-    const char* from = static_cast<const char*>(tile) + at * 128;
-    for (int k = 0; k < 64; ++k) {
-      uint16_t bits;
-      __builtin_memcpy(&bits, from + ((k / 8) ^ (at % 8)) * 16 + k % 8 * 2, 2);
-      out[k] = number(bits, 0);
-    }
-  };
-  float channels[2][64], row[64];
-  for (int half = 0; half < 2; ++half) line(w, 16 * warp + g + 8 * half, channels[half]);
+uint32_t pair_of(float low, float high) { return to_bf16(low).bits | static_cast<uint32_t>(to_bf16(high).bits) << 16; }
+
+namespace {
+
+/// Line `at` of a tile whose pieces are permuted.
+void line(const void* tile, int at, float (&out)[64]) {
+  const char* from = static_cast<const char*>(tile) + at * 128;
+  for (int k = 0; k < 64; ++k) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, from + ((k / 8) ^ (at % 8)) * 16 + k % 8 * 2, 2);
+    out[k] = number(bits, 0);
+  }
+}
+
+/// A lane's two channels times the rows, inner numbers `first` to `end`.
+void multiply_channels(float* sums, const float (&channels)[2][64], const void* x, int first, int end, bool begin, int rows) {
+  float row[64];
   for (int n = 0; n < rows / 8; ++n)
     for (int column = 0; column < 2; ++column) {
-      line(x, 8 * n + 2 * t + column, row);
+      line(x, 8 * n + 2 * (thread() % 4) + column, row);
       for (int half = 0; half < 2; ++half) {
         float& sum = sums[4 * n + 2 * half + column];
         if (begin) sum = 0;
-        for (int k = 0; k < 64; ++k) sum += channels[half][k] * row[k];
+        for (int k = first; k < end; ++k) sum += channels[half][k] * row[k];
       }
     }
 }
 
+}  // namespace
+
+void multiply_tile(float* sums, const void* w, const void* x, bool begin, int rows) {
+  const int first = thread() / kWarp % 4 * 16 + thread() % kWarp / 4;
+  float channels[2][64];
+  for (int half = 0; half < 2; ++half) line(w, first + 8 * half, channels[half]);
+  multiply_channels(sums, channels, x, 0, 64, begin, rows);
+}
+
+void multiply_words(float* sums, const uint32_t (&w)[2][4], const void* x, int half, bool begin, int rows) {
+  together([&](Lane& lane) { lane.tile = w; }, [](auto&) {});
+  const auto& lanes = block->warps[static_cast<size_t>(thread() / kWarp)].lanes;
+  const int g = thread() % kWarp / 4, first = 32 * half;
+  float channels[2][64];
+  for (int channel = 0; channel < 2; ++channel)
+    for (int k = 0; k < 32; ++k) {
+      const auto& from = lanes[static_cast<size_t>(4 * g + k % 8 / 2)];
+      channels[channel][first + k] = number(from.tile[k / 16][k / 8 % 2 * 2 + channel], k % 2);
+    }
+  multiply_channels(sums, channels, x, first, first + 32, begin, rows);
+}
+
 void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const std::function<void()>& kernel) {
   SLIP_CHECK(threads % kWarp == 0, "kernels are launched in whole warps");
+  SLIP_CHECK(shared_bytes <= limit, "a block has no more shared memory");
   if (columns <= 0 || rows <= 0) return;
   Block b;
   b.threads = threads;
