@@ -15,8 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> places(const std::string& library) {
+  // A folder that is named is the only one: what lies elsewhere was not asked for.
+  if (const char* folder = std::getenv("SLIPSTREAM_PLUGINS"); folder != nullptr && *folder != '\0')
+    return {(fs::path(folder) / library).string()};
   std::vector<std::string> out;
-  if (const char* folder = std::getenv("SLIPSTREAM_PLUGINS")) out.push_back((fs::path(folder) / library).string());
   std::error_code ec;
   const fs::path program = fs::read_symlink("/proc/self/exe", ec);
   if (!ec) out.push_back((program.parent_path() / library).string());
@@ -46,8 +48,9 @@ Result<const DevicePlugin*> load_plugin(const std::string& kind) {
     return plugin;
   }
   return resource_error(
-      "device {}: expected {} beside the program or in the folder that SLIPSTREAM_PLUGINS names, got none that loads: {}", kind,
-      library, last);
+      "device {}: expected {} in the folder that SLIPSTREAM_PLUGINS names, or beside the program where it names none, got none "
+      "that loads: {}",
+      kind, library, last);
 }
 
 // A plug-in stays for the life of the process.

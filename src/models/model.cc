@@ -134,7 +134,8 @@ Status Model::make_lm(DecoderWeights weights) {
   SLIP_TRY(const DeviceName device, parse_device(options_.device));
   if (!device.cpu()) {
     if (options_.kv_type && *options_.kv_type != KvType::kBF16)
-      return unsupported("{} on {}: keys: expected bf16, the only ones there, got another type", folder_.string(), device.text());
+      return unsupported("{} on {}: --kv: expected bf16 keys and values, the only ones on a device, got {}", folder_.string(),
+                         device.text(), *options_.kv_type == KvType::kF32 ? "f32" : "int8");
     SLIP_TRY(lm_, open_on_device(device, config_.decoder, weights, options_.slots, *pool_));
     notes_.push_back("the decoder runs on " + device.text());
     return {};

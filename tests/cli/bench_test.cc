@@ -49,6 +49,7 @@ TEST_F(Bench, WhatSaysNothingBesideAnotherOptionIsRefused) {
   refused({"bench", "answer", "--model", model, "--recorded", "--scene", "5"}, 2, "--scene excludes --recorded");
   refused({"bench", "answer", "--model", model, "--every", "4", "--repeats", "5"}, 2, "--repeats excludes --every");
   refused({"bench", "answer", "--model", model, "--image", "x.png", "--scene", "5"}, 2, "--scene excludes --image");
+  refused({"bench", "answer", "--model", model, "--no-images", "--scene", "5"}, 2, "--scene excludes --no-images");
   refused({"bench", "answer", "--model", model, "--image", "x.png", "--no-images"}, 2, "--no-images excludes --image");
   refused({"bench", "forward", "--model", model, "--widths", "8,8"}, 2, "expected each once, got 8 twice");
   refused({"bench", "text", "--model", model, "--decoders", "ar,ar"}, 2, "expected each once, got ar twice");

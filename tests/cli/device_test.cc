@@ -90,6 +90,7 @@ TEST_F(Device, ThatIsNotThereIsADeviceFailureWithTheReason) {
   setenv("SLIPSTREAM_PLUGINS", fs::path(path("libslipstream_cuda.so")).parent_path().c_str(), 1);
   const Ran ran = run(forward("cuda:99", "bf16"));
   EXPECT_EQ(ran.code, 5) << ran.err;
+  EXPECT_THAT(ran.err, testing::HasSubstr(path("libslipstream_cuda.so"))) << "that file, and none that lies elsewhere";
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
     out.earlier = out.prompt;
     return out;
   }
+  constexpr int kLeastFeatures = 4;  // of a picture, at the least size that Qwen2.5-VL takes
+  if (const auto least = static_cast<int64_t>(o.images.size()) * kLeastFeatures + 2; o.rows < least)
+    return usage_error("--rows: expected at least {} for the rows of {} pictures and text around them, got {}", least,
+                       o.images.size(), o.rows);
   SLIP_TRY(const auto pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
   SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));  // settles buffers
   SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));

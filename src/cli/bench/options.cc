@@ -106,7 +106,8 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
     for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every", "--image"})
       a.recorded |= e->count(of_recorded) > 0;
     // A recorded answer has no scene, and what it repeats are passes.
-    for (const char* of_recorded : {"--recorded", "--rows", "--tokens-per-pass", "--acceptance", "--every", "--image"})
+    for (const char* of_recorded :
+         {"--recorded", "--rows", "--tokens-per-pass", "--acceptance", "--every", "--image", "--no-images"})
       for (const char* of_own : {"--scene", "--repeats"}) refuse_beside(*e, of_own, of_recorded);
     refuse_twice("--decoders", a.presets);
     chosen = {[] { return bench_answer(a); }, &a.json};
