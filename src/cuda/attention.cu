@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 2) attend_many_kernel(AttendPlan p) 
   };
   for (int u = 0; u < p.buffers && u < n; ++u) load(u);
   const Queries<kSteps> queries = queries_of<kSteps>(a, job, first);
-  constexpr int kTiles = S::kValues / 8, kHalfTiles = 4;
+  constexpr int kTiles = S::kValues / 8;
   float sums[kTiles][4] = {};
   Fold fold[2];
   for (int u = 0; u < n; ++u) {
@@ -87,19 +87,7 @@ __global__ void __launch_bounds__(kThreads, 2) attend_many_kernel(AttendPlan p) 
       const UnitFacts facts = score<kSteps>(queries, unit, u, chances);
 #pragma unroll
       for (int half = 0; half < 2; ++half) fold[half].add(facts.top[half], facts.total[half]);
-#pragma unroll
-      for (int part = 0; part < kTiles; part += kHalfTiles) {
-        float own[kHalfTiles][4];
-        weigh<kSteps, kHalfTiles>(chances, unit + S::kKeyNumbers, 8 * part, own);
-#pragma unroll
-        for (int i = 0; i < kHalfTiles; ++i)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const Fold& f = fold[e / 2];
-            float& sum = sums[part + i][e];
-            sum = sum * f.keep + own[i][e] * f.by;
-          }
-      }
+      add_unit<kSteps, kTiles>(chances, unit + S::kKeyNumbers, fold, sums);
     }
     if (u + p.buffers >= n) continue;
     sync_block();

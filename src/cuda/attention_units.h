@@ -203,4 +203,23 @@ struct Fold {
   }
 };
 
+/// A unit's weighted values into the sums of what was folded before it; some tiles at a time, for want of registers.
+template <int kSteps, int kTiles>
+__device__ inline void add_unit(const Chances& chances, const Bf16* values, const Fold (&fold)[2], float (&sums)[kTiles][4]) {
+  constexpr int kAtOnce = 4;
+#pragma unroll
+  for (int part = 0; part < kTiles; part += kAtOnce) {
+    float own[kAtOnce][4];
+    weigh<kSteps, kAtOnce>(chances, values, 8 * part, own);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const Fold& f = fold[e / 2];
+        float& sum = sums[part + i][e];
+        sum = sum * f.keep + own[i][e] * f.by;
+      }
+  }
+}
+
 }  // namespace slip::cuda

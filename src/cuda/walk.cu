@@ -59,26 +59,6 @@ __device__ inline Queries<kSteps> queries_of(const WalkArgs& a, const Path& path
       [&](int q) { return a.sees_T[row_of(q)]; });
 }
 
-/// A unit's weighted values into the sums of its chunk.
-template <int kSteps>
-__device__ inline void add_unit(const Chances& chances, const Bf16* values, const Fold (&fold)[2],
-                                float (&sums)[WalkSizes<kSteps>::kTiles][4]) {
-  constexpr int kAtOnce = 4;
-#pragma unroll
-  for (int part = 0; part < WalkSizes<kSteps>::kTiles; part += kAtOnce) {
-    float own[kAtOnce][4];
-    weigh<kSteps, kAtOnce>(chances, values, 8 * part, own);
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const Fold& f = fold[e / 2];
-        float& sum = sums[part + i][e];
-        sum = sum * f.keep + own[i][e] * f.by;
-      }
-  }
-}
-
 /// A chunk into what those before it came to, which lies in shared memory where no register holds it meanwhile, and back: `sums` are all that was seen so
 /// far.
 template <int kTiles>
@@ -167,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, 2) walk_kernel(WalkArgs a) {
     const UnitFacts facts = score<kSteps>(queries, unit, u, chances);
 #pragma unroll
     for (int half = 0; half < 2; ++half) chunk[half].add(facts.top[half], facts.total[half]);
-    add_unit<kSteps>(chances, unit + S::kKeyNumbers, chunk, sums);
+    add_unit<kSteps, W::kTiles>(chances, unit + S::kKeyNumbers, chunk, sums);
     if ((u + 1) % kUnits != 0 && u + 1 < path.units) continue;
     add_chunk<W::kTiles>(chunk, u < kUnits, row, sums);
     if (u + 1 == path.units) continue;

@@ -56,13 +56,8 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
     out.earlier = out.prompt;
     return out;
   }
-  constexpr int kLeastFeatures = 4;  // of a picture, at the least size that Qwen2.5-VL takes
-  if (const auto least = static_cast<int64_t>(o.images.size()) * kLeastFeatures + 2; o.rows < least)
-    return usage_error("--rows: expected at least {} for the rows of {} pictures and text around them, got {}", least,
-                       o.images.size(), o.rows);
   SLIP_TRY(const auto pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
-  SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));  // settles buffers
-  SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));
+  SLIP_TRY(out.pictures, patch_pictures(model, pictures, kDrivingPixels));
   std::vector<VisionGrid> grids;
   int features = 0;
   for (const PatchGrid& g : out.pictures.grids) {
@@ -73,6 +68,8 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
   if (words < 2)
     return usage_error("--rows: expected at least {} for the rows of {} pictures and text around them, got {}", features + 2,
                        grids.size(), o.rows);
+  SLIP_TRY_(run_tower(model, out.pictures));  // settles buffers
+  SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));
   text(tokens, before);
   for (size_t i = 0; i < grids.size(); ++i) tokens.push_back(*model.config().image_token);
   text(tokens, words - before);

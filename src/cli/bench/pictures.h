@@ -25,7 +25,11 @@ struct EncodedPictures {
   double decode_ms = 0, resize_ms = 0, tower_ms = 0;  // a tower on a device resizes too: in its time
   VisionTimes tower;
 };
-/// Cameras are decoded and resized side by side. kUnsupported without Qwen2.5-VL's tower.
+/// Pictures in patches: `grids` and the times of decoding and resizing, side by side. kUnsupported without Qwen2.5-VL's tower.
+Result<EncodedPictures> patch_pictures(Model& model, std::span<const PictureBytes> pictures, int64_t max_pixels);
+/// From patches to features.
+Status run_tower(Model& model, EncodedPictures& pictures);
+/// Both.
 Result<EncodedPictures> encode_pictures(Model& model, std::span<const PictureBytes> pictures, int64_t max_pixels);
 
 }  // namespace slip::cli

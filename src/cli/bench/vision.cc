@@ -45,7 +45,7 @@ Result<std::vector<PictureBytes>> driving_pictures(const std::vector<std::string
   return out;
 }
 
-Result<EncodedPictures> encode_pictures(Model& model, std::span<const PictureBytes> pictures, int64_t max_pixels) {
+Result<EncodedPictures> patch_pictures(Model& model, std::span<const PictureBytes> pictures, int64_t max_pixels) {
   if (!model.vision() || !model.preprocessor())
     return unsupported("{}: expected a model with Qwen2.5-VL's vision tower, got {}", model.folder().string(),
                        model.config().architecture);
@@ -74,9 +74,20 @@ Result<EncodedPictures> encode_pictures(Model& model, std::span<const PictureByt
     out.grids.push_back(std::move(**grid));
   }
   out.resize_ms = lap(last);
-  SLIP_TRY_(model.image_features(out.grids, out.features));
-  out.tower_ms = lap(last);
-  out.tower = model.vision()->times();
+  return out;
+}
+
+Status run_tower(Model& model, EncodedPictures& pictures) {
+  auto last = Clock::now();
+  SLIP_TRY_(model.image_features(pictures.grids, pictures.features));
+  pictures.tower_ms = lap(last);
+  pictures.tower = model.vision()->times();
+  return {};
+}
+
+Result<EncodedPictures> encode_pictures(Model& model, std::span<const PictureBytes> pictures, int64_t max_pixels) {
+  SLIP_TRY(EncodedPictures out, patch_pictures(model, pictures, max_pixels));
+  SLIP_TRY_(run_tower(model, out));
   return out;
 }
 
