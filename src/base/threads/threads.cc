@@ -11,8 +11,10 @@
 #include <sched.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -41,7 +43,12 @@ constexpr int kCaller = 0;                  // the caller's number among the thr
 struct ThreadPool::Shared {
   alignas(64) std::atomic<uint64_t> ticket{0};
   alignas(64) std::atomic<int64_t> finished{0};  // indices done by workers in the present run
-  alignas(64) std::atomic<int> bell{0};          // rung once per run; workers sleep on it (32 bits: a futex)
+  alignas(64) std::atomic<int> bell{0};          // rung once per run
+  // How workers sleep until it rings. std::atomic's own wait would not do: libstdc++ counts its sleepers in a table of the library whose code
+  // waits, and a plug-in that has another copy of this code would ring and wake nobody.
+  std::atomic<int> sleepers{0};
+  std::mutex bed;
+  std::condition_variable alarm;
   std::atomic<bool> stop{false};
   // The present run. Atomic because a late worker may read them while the next run is prepared (and drop what it read).
   std::atomic<int64_t> n{0};
@@ -97,12 +104,20 @@ struct ThreadPool::Shared {
       if (bell.load(std::memory_order_acquire) != rung) return;
       relax();
     }
-    bell.wait(rung);
+    sleepers.fetch_add(1);
+    {
+      std::unique_lock lock(bed);
+      alarm.wait(lock, [&] { return bell.load() != rung; });
+    }
+    sleepers.fetch_sub(1);
   }
 
+  /// Who is about to sleep has counted itself before it looks at the bell; who rings looks for sleepers behind it. One of them sees the other.
   void ring() {
     bell.fetch_add(1);
-    bell.notify_all();  // no system call unless somebody sleeps
+    if (sleepers.load() == 0) return;  // no system call unless somebody sleeps
+    { const std::lock_guard lock(bed); }
+    alarm.notify_all();
   }
 
   void hand_out(int64_t indices, Call f, void* with) {
