@@ -22,7 +22,7 @@ if(TARGET slipstream-train)
   install(TARGETS slipstream-train RUNTIME COMPONENT train OPTIONAL)
 endif()
 if(TARGET slipstream_cuda)
-  install(TARGETS slipstream_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cuda OPTIONAL)  # found beside the program
+  install(TARGETS slipstream_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda OPTIONAL)  # found beside the library
 endif()
 
 # find_package(slipstream) gives slipstream::slipstream.

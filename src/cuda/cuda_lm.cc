@@ -38,19 +38,24 @@ CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t s
       planner_(options_.heads / options_.kv_heads, may_walk(options_.head_width)),
       padded_((options_.head_width + kHeadStep - 1) / kHeadStep * kHeadStep) {}
 
-Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
-                                               const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
-  const auto fits = [](const LayerWeights& w) { return has_tiles(w.qkv.type()); };
-  if (!has_tiles(weights.embedding->type()) || !std::all_of(weights.layers.begin(), weights.layers.end(), fits))
-    return unsupported("{} on {}: expected bf16, int8 or int4 weights (--dtype bf16), got f32", options.name, device->name());
+Status CudaLm::check(const Device& device, const DecoderOptions& options, WeightType type) {
+  if (!has_tiles(type))
+    return unsupported("{} on {}: expected bf16, int8 or int4 weights (--dtype bf16), got f32", options.name, device.name());
   if (options.window > 0)
-    return unsupported("{} on {}: expected full attention in every layer, got a sliding window", options.name, device->name());
+    return unsupported("{} on {}: expected full attention in every layer, got a sliding window", options.name, device.name());
   if (options.heads / options.kv_heads > kMostQueries)
-    return unsupported("{} on {}: expected at most {} query heads per key head, got {}", options.name, device->name(), kMostQueries,
+    return unsupported("{} on {}: expected at most {} query heads per key head, got {}", options.name, device.name(), kMostQueries,
                        options.heads / options.kv_heads);
   if (options.head_width > kWidestHead)
-    return unsupported("{} on {}: expected heads of at most {} numbers, got {}", options.name, device->name(), kWidestHead,
+    return unsupported("{} on {}: expected heads of at most {} numbers, got {}", options.name, device.name(), kWidestHead,
                        options.head_width);
+  return {};
+}
+
+Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
+                                               const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
+  SLIP_TRY_(check(*device, options, weights.embedding->type()));
+  for (const LayerWeights& w : weights.layers) SLIP_TRY_(check(*device, options, w.qkv.type()));
   std::unique_ptr<CudaLm> lm(new CudaLm(std::move(device), options, slots));
   SLIP_TRY_(lm->upload_weights(weights, pool));
   lm->device_->drop_staging();

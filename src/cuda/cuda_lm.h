@@ -18,8 +18,9 @@ namespace slip::cuda {
 
 class CudaLm final : public Lm, private KeptLogits {
  public:
-  /// Copies the weights to the device. kResource when its memory does not hold them and an arena of `slots`; kUnsupported for what has no
-  /// kernel here: f32 weights, sliding windows.
+  /// kUnsupported for what has no kernel here: f32 weights, sliding windows, heads that are too wide or too many of them.
+  static Status check(const Device& device, const DecoderOptions& options, WeightType type);
+  /// Copies the weights to the device. kResource when its memory does not hold them and an arena of `slots`; kUnsupported as check().
   static Result<std::unique_ptr<CudaLm>> create(std::unique_ptr<Device> device, const DecoderOptions& options,
                                                 const DecoderWeights& weights, int32_t slots, ThreadPool& pool);
   const LmInfo& info() const override { return info_; }

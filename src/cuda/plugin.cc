@@ -7,6 +7,11 @@
 
 namespace {
 
+slip::Status check(int index, const slip::DecoderOptions& options, slip::WeightType type) {
+  SLIP_TRY(const auto device, slip::cuda::Device::open(index));
+  return slip::cuda::CudaLm::check(*device, options, type);
+}
+
 slip::Result<std::unique_ptr<slip::Lm>> create(int index, const slip::DecoderOptions& options, const slip::DecoderWeights& weights,
                                                int32_t slots, slip::ThreadPool& pool) {
   SLIP_TRY(auto device, slip::cuda::Device::open(index));
@@ -31,6 +36,6 @@ slip::Result<slip::DeviceCeilings> ceilings(int index) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const slip::DevicePlugin* slipstream_device_plugin() {
-  static const slip::DevicePlugin plugin{.create = create, .create_vision = create_vision, .ceilings = ceilings};
+  static const slip::DevicePlugin plugin{.check = check, .create = create, .create_vision = create_vision, .ceilings = ceilings};
   return &plugin;
 }

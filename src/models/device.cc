@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <vector>
 
 namespace slip {
@@ -19,6 +20,9 @@ std::vector<std::string> places(const std::string& library) {
   if (const char* folder = std::getenv("SLIPSTREAM_PLUGINS"); folder != nullptr && *folder != '\0')
     return {(fs::path(folder) / library).string()};
   std::vector<std::string> out;
+  // Beside what holds this code: the library where it is a file of its own, which programs and Python link, else the program itself.
+  if (Dl_info here{}; dladdr(reinterpret_cast<const void*>(&places), &here) != 0 && here.dli_fname != nullptr)
+    out.push_back((fs::path(here.dli_fname).parent_path() / library).string());
   std::error_code ec;
   const fs::path program = fs::read_symlink("/proc/self/exe", ec);
   if (!ec) out.push_back((program.parent_path() / library).string());
@@ -48,14 +52,17 @@ Result<const DevicePlugin*> load_plugin(const std::string& kind) {
     return plugin;
   }
   return resource_error(
-      "device {}: expected {} in the folder that SLIPSTREAM_PLUGINS names, or beside the program where it names none, got none "
-      "that loads: {}",
+      "device {}: expected {} in the folder that SLIPSTREAM_PLUGINS names, or beside the library or the program where it names "
+      "none, "
+      "got none that loads: {}",
       kind, library, last);
 }
 
-// A plug-in stays for the life of the process.
+// A plug-in stays for the life of the process. Engines may be loaded by several threads at once.
 Result<const DevicePlugin*> plugin_of(const std::string& kind) {
+  static std::mutex loading;
   static std::map<std::string, const DevicePlugin*> loaded;
+  const std::lock_guard lock(loading);
   const DevicePlugin*& plugin = loaded[kind];
   if (plugin == nullptr) {
     SLIP_TRY(plugin, load_plugin(kind));
@@ -74,7 +81,12 @@ Result<DeviceName> parse_device(std::string_view word) {
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), name.index);
     if (code == std::errc() && end == digits.data() + digits.size() && name.index >= 0) return name;
   }
-  return usage_error("--device: expected cpu or cuda:N, got {}", word);
+  return usage_error("--device: expected cpu, cuda or cuda:N, got {}", word);
+}
+
+Status check_device(const DeviceName& name, const DecoderOptions& options, WeightType type) {
+  SLIP_TRY(const DevicePlugin* const plugin, plugin_of(name.kind));
+  return plugin->check(name.index, options, type);
 }
 
 Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--device cpu|cuda:N`: finds a device's plug-in beside the program, in SLIPSTREAM_PLUGINS or where the system's loader looks, and opens a
+// `--device cpu|cuda:N`: finds a device's plug-in in SLIPSTREAM_PLUGINS, or beside the library or the program or where the system's loader looks, and opens a
 // decoder or a vision tower on it. Nothing here knows what a device is.
 #pragma once
 #include <string>
@@ -19,7 +19,11 @@ struct DeviceName {
 /// "cpu", "cuda", "cuda:1"; kUsage for anything else.
 Result<DeviceName> parse_device(std::string_view word);
 
-/// Loads the plug-in once per process. kResource with the reason when it is missing, stale, or finds no device.
+/// Loads the plug-in once per process, as those below do. kResource with the reason when it is missing, stale, or finds no device; kUnsupported for
+/// a decoder of weights of this type that has no kernels there.
+Status check_device(const DeviceName& name, const DecoderOptions& options, WeightType type);
+
+/// Errors as above.
 Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights,
                                            int32_t slots, ThreadPool& pool);
 

@@ -64,7 +64,7 @@ Status check_memory(const MemoryNeed& need, int64_t available, std::string_view 
 
 /// Checks every tensor first (kBadInput: all missing names, or the first wrong shape), then memory (kResource when weights and a
 /// cache of `slots` do not fit in what is available), then packs. `need` (may be null) gets the estimate. `keys`: the cache's numbers;
-/// none: kv_type_of(type).
+/// none: kv_type_of(type). `slots` 0: the decoder runs elsewhere, and neither its cache nor its activations lie here.
 Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, int32_t slots,
                                    ThreadPool& pool, const LoadProgress& progress = {}, MemoryNeed* need = nullptr,
                                    std::optional<KvType> keys = {});

@@ -116,10 +116,12 @@ Status Model::load_parts(const LoadProgress& progress) {
   if (tokenizer() && tokenizer()->size() > config_.decoder.vocab)
     notes_.push_back(fmt::format("the tokenizer has {} ids, the model {} rows: ids beyond are refused", tokenizer()->size(),
                                  config_.decoder.vocab));
+  SLIP_TRY_(check_device());
   SLIP_TRY(DraftAdapter adapter, load_adapter());  // before the weights: small, and may be refused
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
-  SLIP_TRY(LoadedWeights weights,
-           load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_, options_.kv_type));
+  SLIP_TRY(const DeviceName device, parse_device(options_.device));
+  SLIP_TRY(LoadedWeights weights, load_weights(checkpoint, config_, options_.type, device.cpu() ? options_.slots : 0, *pool_,
+                                               progress, &memory_, options_.kv_type));
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
@@ -130,12 +132,19 @@ Status Model::load_parts(const LoadProgress& progress) {
   return make_towers(weights);
 }
 
+/// What a device refuses, before a model's weights are read for it.
+Status Model::check_device() const {
+  SLIP_TRY(const DeviceName device, parse_device(options_.device));
+  if (device.cpu()) return {};
+  if (options_.kv_type && *options_.kv_type != KvType::kBF16)
+    return unsupported("{} on {}: --kv: expected bf16 keys and values, the only ones on a device, got {}", folder_.string(),
+                       device.text(), *options_.kv_type == KvType::kF32 ? "f32" : "int8");
+  return slip::check_device(device, config_.decoder, options_.type);
+}
+
 Status Model::make_lm(DecoderWeights weights) {
   SLIP_TRY(const DeviceName device, parse_device(options_.device));
   if (!device.cpu()) {
-    if (options_.kv_type && *options_.kv_type != KvType::kBF16)
-      return unsupported("{} on {}: --kv: expected bf16 keys and values, the only ones on a device, got {}", folder_.string(),
-                         device.text(), *options_.kv_type == KvType::kF32 ? "f32" : "int8");
     SLIP_TRY(lm_, open_on_device(device, config_.decoder, weights, options_.slots, *pool_));
     notes_.push_back("the decoder runs on " + device.text());
     return {};

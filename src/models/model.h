@@ -99,6 +99,7 @@ class Model {
   friend Result<std::unique_ptr<Model>> load_model(const std::filesystem::path&, const ModelOptions&, const LoadProgress&);
   Model() = default;
   Status load_parts(const LoadProgress& progress);
+  Status check_device() const;
   Status make_lm(DecoderWeights weights);
   Result<DraftAdapter> load_adapter();
   Status make_towers(LoadedWeights& weights);

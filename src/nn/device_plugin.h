@@ -13,7 +13,7 @@
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 7;
+inline constexpr uint32_t kDeviceAbi = 8;
 
 /// Of a device, measured on it.
 struct DeviceCeilings {
@@ -27,6 +27,9 @@ struct DevicePlugin {
   uint32_t options_bytes = sizeof(DecoderOptions);
   uint32_t weights_bytes = sizeof(DecoderWeights);
   uint32_t vision_bytes = sizeof(DeviceVisionWeights) + sizeof(DeviceVisionBlock) + sizeof(DeviceVisionPass) + sizeof(DeviceImage);
+  /// What create() would refuse of weights of this type, before any is read: kResource where there is no such device, kUnsupported for what has no
+  /// kernel there.
+  Status (*check)(int index, const DecoderOptions& options, WeightType type) = nullptr;
   /// Weights are copied; `pool` is used during the call only. kResource for anything about the device.
   Result<std::unique_ptr<Lm>> (*create)(int index, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                         ThreadPool& pool) = nullptr;

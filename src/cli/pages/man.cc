@@ -91,7 +91,8 @@ constexpr std::string_view kExitStatus =
 
 constexpr std::string_view kEnvironment =
     ".SH ENVIRONMENT\n"
-    ".TP\n.B SLIPSTREAM_PLUGINS\nThe folder in which plug\\-ins of devices are looked for, in place of the program\\(aqs own.\n";
+    ".TP\n.B SLIPSTREAM_PLUGINS\nThe folder in which plug\\-ins of devices are looked for, in place of the library\\(aqs and the "
+    "program\\(aqs own.\n";
 
 std::string see_also(const CommandFacts& c, const CommandFacts& program) {
   std::vector<std::string> pages;

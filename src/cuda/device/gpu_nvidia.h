@@ -280,15 +280,14 @@ inline bool is_for_sm_90(const void* kernel) {
   cudaGetDevice(&device);
   const size_t limit = shared_limit();
   const std::scoped_lock lock(mutex);
-  const auto [found, is_new] = known.try_emplace({device, kernel}, false);
-  if (is_new) {
-    cudaFuncAttributes f{};
-    if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return false;
-    found->second = f.ptxVersion >= 90;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit - f.sharedSizeBytes));
-    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-  }
-  return found->second;
+  if (const auto found = known.find({device, kernel}); found != known.end()) return found->second;
+  cudaFuncAttributes f{};  // its code is loaded here, for which memory may be lacking now and not later: a failure is not kept
+  if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess ||
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit - f.sharedSizeBytes)) !=
+          cudaSuccess)
+    return false;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);  // a wish
+  return known[{device, kernel}] = f.ptxVersion >= 90;
 }
 
 /// Whether kernels may overlap. SLIPSTREAM_CUDA_OVERLAP=0 turns it off.
