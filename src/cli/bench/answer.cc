@@ -40,8 +40,13 @@ struct Asked {
   EncodedPictures pictures;
 };
 
+Result<std::vector<PictureBytes>> pictures_of(const BenchAnswerOptions& o) {
+  if (o.no_images) return std::vector<PictureBytes>{};
+  return driving_pictures(o.images, o.cameras, o.width, o.height);
+}
+
 /// Text, pictures, text: as many rows as asked for, half of the way in text that does not change from frame to frame.
-Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
+Result<Asked> ask(Model& model, const BenchAnswerOptions& o, std::span<const PictureBytes> pictures) {
   Asked out;
   const auto text = [&](std::vector<TokenId>& tokens, int n) {
     for (int i = 0; i < n; ++i) tokens.push_back({ReplayIds::kWords + (i * 13) % ReplayIds::kWordCount});
@@ -56,7 +61,6 @@ Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
     out.earlier = out.prompt;
     return out;
   }
-  SLIP_TRY(const auto pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
   SLIP_TRY(out.pictures, patch_pictures(model, pictures, kDrivingPixels));
   std::vector<VisionGrid> grids;
   int features = 0;
@@ -137,16 +141,23 @@ struct Odds {
   std::optional<RecordedAcceptance> seen;
 };
 
-/// `--acceptance`: what passes cost is measured, since `auto` goes by it.
-Result<Odds> odds_of(Model& model, const BenchAnswerOptions& o, int32_t prompt_rows) {
+/// Before a model is loaded; of `--acceptance` still without what passes cost.
+Result<Odds> odds_of(const BenchAnswerOptions& o) {
   Odds out;
   if (o.acceptance.empty()) {
     SLIP_TRY(out.even, odds_for(o.per_pass));
-    return out;
+  } else {
+    SLIP_TRY(out.seen, recorded_acceptance(o.acceptance));
   }
-  SLIP_TRY(CostTable costs, measure_costs(model.lm(), {.visible = prompt_rows, .cancel = CancelToken::of_process()}));
-  SLIP_TRY(out.seen, recorded_acceptance(o.acceptance, std::move(costs)));
   return out;
+}
+
+/// `--acceptance`: what passes cost is measured, since `auto` goes by it.
+Status measure_passes(Model& model, int32_t prompt_rows, Odds& odds) {
+  if (!odds.seen) return {};
+  SLIP_TRY(CostTable costs, measure_costs(model.lm(), {.visible = prompt_rows, .cancel = CancelToken::of_process()}));
+  odds.seen->model.pass = std::move(costs);
+  return {};
 }
 
 /// Five waypoints, fitted: what the engine does with an answer once its numbers are read.
@@ -277,6 +288,7 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                      const MachineState& state, double peak, const Odds& odds, const OperationClock& clock) {
   const Statistics& s = out.statistics;
   const Stages& m = out.ms;
+  const bool on_processor = o.device == "cpu";  // these are its own
   return json::object{{"bench", "answer"},
                       {"model", o.model},
                       {"type", word_of_type(model.options().type)},
@@ -307,10 +319,11 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                         {"plan", m.plan},
                         {"total", m.total()}}},
                       {"first_ms", out.first_ms ? json::value(*out.first_ms) : json::value()},
-                      {"read_gbps", state.read_gbps},
-                      {"steady", state.steady()},
-                      {"dot_gops", peak},
-                      {"isa", slip::word_of(isa_choice().isa)},
+                      {"device", o.device},
+                      {"read_gbps", on_processor ? json::value(state.read_gbps) : json::value()},
+                      {"steady", on_processor ? json::value(state.steady()) : json::value()},
+                      {"dot_gops", on_processor ? json::value(peak) : json::value()},
+                      {"isa", isa_of(o.device)},
                       {"threads", model.pool().threads()},
                       {"operations", operations_json(clock)}};
 }
@@ -354,18 +367,24 @@ std::string header(const BenchAnswerOptions& o, const Model& model, const Asked&
 
 Status bench_answer(const BenchAnswerOptions& asked_for) {
   if (has_own_answer(asked_for)) return bench_own_answer(asked_for);
+  if (!asked_for.of_own.empty())
+    return usage_error(
+        "{}: expected a model with a form of its own, whose scene is answered, got {}, whose answer is a recorded one",
+        asked_for.of_own, asked_for.model);
   BenchAnswerOptions o = asked_for;
   constexpr int kRoomForAnswer = 1600;
   SLIP_TRY(const DeviceName device, parse_device(o.device));
+  SLIP_TRY(Odds odds, odds_of(o));
+  SLIP_TRY_(choose_presets(odds, o));
+  SLIP_TRY(const std::vector<PictureBytes> pictures, pictures_of(o));
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer, o.device));
   Model& model = engine->model();
   if (model.lm().info().vocab < ReplayIds::kAll)
     return unsupported("{}: expected a vocabulary of at least {} ids, got {}", o.model, ReplayIds::kAll, model.lm().info().vocab);
-  SLIP_TRY(const Asked asked, ask(model, o));
-  SLIP_TRY(const Odds odds, odds_of(model, o, static_cast<int32_t>(asked.prompt.inputs.size())));
-  SLIP_TRY_(choose_presets(odds, o));
+  SLIP_TRY(const Asked asked, ask(model, o, pictures));
+  SLIP_TRY_(measure_passes(model, static_cast<int32_t>(asked.prompt.inputs.size()), odds));
   StateWatch watch(model.pool());
-  const double peak = dot_gops(model.options().type, model.pool());
+  const double peak = device.cpu() ? dot_gops(model.options().type, model.pool()) : 0;
   if (!o.json) print_text(header(o, model, asked, odds));
   std::vector<std::unique_ptr<OperationClock>> clocks;
   for (const std::string& preset : o.presets) {
@@ -380,7 +399,7 @@ Status bench_answer(const BenchAnswerOptions& asked_for) {
     }
     SLIP_TRY(Outcome out, answer_with(preset, model, asked, o, odds, clock));
     out.first_ms = first_ms;
-    const MachineState state = watch.next();
+    const MachineState state = device.cpu() ? watch.next() : MachineState{};
     if (!out.as_recorded) return check_failed("bench answer: {}: expected the recorded answer, got another", preset);
     if (o.json)
       print_json(json_of(o, model, preset, asked, out, state, peak, odds, clock));

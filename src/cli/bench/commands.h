@@ -40,6 +40,7 @@ struct BenchAnswerOptions {
   uint64_t scene = 0;  // of an own answer; 0: a held-out one
   int repeats = 5;     // likewise
   bool recorded = false, reuse = false, no_images = false, json = false;
+  std::string of_own;  // an option that was given and says something of own answers alone
 };
 Status bench_answer(const BenchAnswerOptions& o);
 

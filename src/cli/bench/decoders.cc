@@ -323,8 +323,8 @@ Status bench_decoders(const BenchDecodersOptions& asked) {
   }
   if (!o.run.json)
     print_text(fmt::format("{} rounds, {}\n\n  {:<29} {:>8} {:>6} {:>8} {:>8} {:>10} {:>14} {:>8} {:>9} {:>9} {:>8}\n", o.repeats,
-                           isa_choice().reason, "decoder", "forwards", "drafts", "rows", "tokens", "per pass", "acc/test/prop",
-                           "critical", "median ms", "min ms", "tokens"));
+                           where_it_runs(how.device), "decoder", "forwards", "drafts", "rows", "tokens", "per pass",
+                           "acc/test/prop", "critical", "median ms", "min ms", "tokens"));
   std::string differs;
   for (const Contender& c : contenders) {
     if (!c.left_out.empty()) {

@@ -20,6 +20,11 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std:
 
 bool MachineState::like(double gbps) const { return std::abs(read_gbps - gbps) <= kSteady * gbps; }
 
+std::string_view isa_of(const std::string& device) {
+  return device == "cpu" ? word_of(isa_choice().isa) : std::string_view("cuda");
+}
+std::string where_it_runs(const std::string& device) { return device == "cpu" ? isa_choice().reason : "on " + device; }
+
 MachineState StateWatch::next() {
   const double before = last_;
   last_ = probe_.gbps();

@@ -7,6 +7,8 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
@@ -20,6 +22,10 @@ namespace slip::cli {
 /// Loads the model with a progress bar.
 Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots,
                                             const std::string& device = "cpu", const std::string& kv_type = "auto");
+
+/// What runs the decoder: the processor's instruction set, or the kind of a device. In words where_it_runs.
+std::string_view isa_of(const std::string& device);
+std::string where_it_runs(const std::string& device);
 
 struct MachineState {
   double read_gbps = 0;  // around the sample

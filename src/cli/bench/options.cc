@@ -109,6 +109,8 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
     for (const char* of_recorded :
          {"--recorded", "--rows", "--tokens-per-pass", "--acceptance", "--every", "--image", "--no-images"})
       for (const char* of_own : {"--scene", "--repeats"}) refuse_beside(*e, of_own, of_recorded);
+    for (const char* of_own : {"--scene", "--repeats"})
+      if (e->count(of_own) > 0) a.of_own = of_own;
     refuse_twice("--decoders", a.presets);
     chosen = {[] { return bench_answer(a); }, &a.json};
   });

@@ -89,7 +89,8 @@ json::object json_of(const BenchAnswerOptions& o, const Engine& engine, Model& m
                       {"least_ms", c.least_ms()},
                       {"named_ms", named_ms(*t.clock)},
                       {"operations", operations_json(*t.clock)},
-                      {"isa", slip::word_of(isa_choice().isa)},
+                      {"device", o.device},
+                      {"isa", isa_of(o.device)},
                       {"threads", model.pool().threads()}};
 }
 
@@ -132,7 +133,7 @@ Status bench_own_answer(const BenchAnswerOptions& o) {
   Model& model = engine->model();
   if (!o.json)
     print_text(fmt::format("{}, {}, {} threads, scene {}, {} answers by each decoder in turns\n{}\n\n", o.model,
-                           word_of_type(model.options().type), model.pool().threads(), scene, o.repeats, isa_choice().reason));
+                           word_of_type(model.options().type), model.pool().threads(), scene, o.repeats, where_it_runs(o.device)));
   const std::vector<TokenId>& tokens = contenders.front().runs.front().answer.decoded.tokens;
   for (const OwnContender& c : contenders) {
     if (o.json)

@@ -20,7 +20,7 @@ struct RecordedAcceptance {
 
 /// From width.json, or a model's folder that holds it. kBadInput where its fields are not those of a recorded answer: models/demo-cot has
 /// FastDriveCoT's, models/demo Fast-dDrive's.
-Result<RecordedAcceptance> recorded_acceptance(const std::filesystem::path& file_or_folder, CostTable costs);
+Result<RecordedAcceptance> recorded_acceptance(const std::filesystem::path& file_or_folder, CostTable costs = {});
 
 /// What `auto` takes for it: the method, its name and how it compares.
 struct QuickestMethod {

@@ -153,9 +153,9 @@ Result<VisionRuns> measure(Model& model, std::span<const PictureBytes> pictures,
 }  // namespace
 
 Status bench_vision(const BenchVisionOptions& o) {
+  SLIP_TRY(const std::vector<PictureBytes> pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, 64, o.device));
   Model& model = engine->model();
-  SLIP_TRY(const std::vector<PictureBytes> pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
   SLIP_TRY(const VisionRuns runs, measure(model, pictures, o));
   const std::vector<PatchGrid>& grids = runs.runs.front().grids;
   SLIP_TRY(const TowerWork work, work_of(*model.config().vision, grids));
@@ -179,7 +179,7 @@ Status bench_vision(const BenchVisionOptions& o) {
                             {"read_gbps", steady.read_gbps},
                             {"samples", steady.samples.size()},
                             {"steady", steady.is},
-                            {"isa", runs.by_stages ? slip::word_of(isa_choice().isa) : std::string_view("cuda")},
+                            {"isa", isa_of(o.device)},
                             {"threads", model.pool().threads()}});
     return {};
   }
