@@ -113,6 +113,37 @@ TEST_F(OpenForms, AllExactPresetsAlongAGraphAgree) {
   EXPECT_GT(differs, 0) << "the two visibilities are two";
 }
 
+// Every item of "a" begins with the same token, and the list may end where its first item would stand: that token is not the only one there.
+TEST_F(OpenForms, ItemsThatBeginAlikeMayBeMissing) {
+  const json::value schema =
+      json::parse(R"({"type": "object", "required": ["a", "b"], "additionalProperties": false, "properties": {
+    "a": {"type": "array", "items": {"enum": [10, 12]}, "maxItems": 2}, "b": {"type": "boolean"}}})");
+  const auto form = compile_schema(schema, "alike", {&tokenizer, std::nullopt, 259});
+  ASSERT_TRUE(form) << form.error().message;
+  int empty = 0, filled = 0;
+  for (uint64_t n = 0; n < 40; ++n) {
+    const HashLm::Options lm{.seed = n + 1, .vocab = 259, .slots = 70000};
+    for (const Visibility visibility : {Visibility::kChain, Visibility::kGraph}) {
+      DecodeOptions o;
+      o.temperature = 1;
+      o.seed = n;
+      o.visibility = visibility;
+      const auto a = answer(*form, lm, o, "scaffold-ar");
+      ASSERT_TRUE(a) << a.error().message;
+      const std::string text = answer_text(*form, a->tokens, tokenizer);
+      ++(text.find('1') == std::string::npos ? empty : filled);
+      for (const char* preset : {"scaffold-spec", "fields", "fields-spec"}) {
+        if ((preset[0] == 'f') != (visibility == Visibility::kGraph)) continue;
+        const auto b = answer(*form, lm, o, preset);
+        ASSERT_TRUE(b) << preset << " " << b.error().message;
+        EXPECT_EQ(answer_text(*form, b->tokens, tokenizer), text) << n << " " << preset;
+      }
+    }
+  }
+  EXPECT_GT(empty, 5);
+  EXPECT_GT(filled, 5);
+}
+
 TEST_F(OpenForms, AllExactPresetsOfAChainAgree) {
   each(40, [&](uint64_t n, const json::value&, const CompiledForm& form, const HashLm::Options& lm, const DecodeOptions& options) {
     const auto a = answer(form, lm, options, "scaffold-ar");

@@ -43,6 +43,7 @@ void Chooser::start(const DecodeRequest& request) {
   request_ = &request;
   lists_.start(request.form, request.vocab());
   drawn_.clear();
+  records_drawn_ = true;
   failure_ = {};
 }
 
@@ -89,7 +90,7 @@ TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::
   const OperationScope choosing("choice of tokens");
   const TokenId token = target_token(row, request, place, history);
   const DecodeOptions& o = request_->options;
-  if (!o.log_probs || request != o.request) return token;
+  if (!o.log_probs || !records_drawn_ || request != o.request) return token;
   const Allowed allowed = allowed_at(place);
   Drawn& drawn = drawn_[{place.field, place.index}];
   drawn.log_prob = std::log(probability_of(out_.logits_V(row), allowed, token));

@@ -61,6 +61,8 @@ class Chooser {
   /// Asks this row for what comes at `place` too. With kArgmax only the ids that the place allows compete.
   void ask(size_t row, Want want, const Place& place);
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
+  /// Whether what is picked counts as drawn, for log_probs.
+  void record_drawn(bool on) { records_drawn_ = on; }
   /// Decoded::log_probs of the first answer, whose fields (or free text) are decided.
   std::vector<std::vector<double>> log_probs(const Decoded& answer) const;
   /// Decoded::top_log_probs, likewise.
@@ -94,6 +96,7 @@ class Chooser {
   std::vector<uint64_t> bits_;
   std::vector<float> nothing_V_;  // read in place of logits that could not be
   Status failure_;
+  bool records_drawn_ = true;
   struct Drawn {
     double log_prob = 0;
     std::vector<Decoded::IdLogProb> top;

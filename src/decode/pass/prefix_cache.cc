@@ -22,7 +22,7 @@ void PrefixCache::crop(size_t rows) {
 
 int32_t PrefixCache::crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head) {
   if (known_) return known_ == &prompt ? known_rows_ : 0;
-  if (passes_ != lm.passes() || head_ != head) crop(0);
+  if (passes_ != lm.passes() || (head && head_ != head)) crop(0);  // without a head, whose taps were kept does not matter
   const int32_t width = lm.info().hidden_size;
   const FeatureView kept(features_ND_), given(prompt.features);
   const size_t most = std::min(inputs_.size(), prompt.inputs.size());

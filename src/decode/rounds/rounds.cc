@@ -275,7 +275,8 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
     return;
   }
   if (kept < static_cast<int32_t>(r.drafts.size())) out.stop = out.positions[static_cast<size_t>(kept)];
-  // Every row's own pick, those behind the first miss too.
+  // Every row's own pick, those behind the first miss too: they are told, and are not what the answer drew.
+  chooser_.record_drawn(false);
   for (const DraftToken& d : r.drafts)
     out.verify.push_back(d.sure ? d.token : verifier_.draw(row_of(d.rows), s, d.place, s.history(d.place, d.rows), true));
   if (r.next) {
@@ -284,6 +285,7 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
     if (!out.stop) out.bonus = next;
     if (!place.field) out.verify.push_back(next);  // free text: as many picks as rows
   }
+  chooser_.record_drawn(true);
   out.emitted.assign(s.tokens.begin() + before, s.tokens.end());
   s.answer->rounds.push_back(std::move(out));
 }

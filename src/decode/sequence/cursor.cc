@@ -64,7 +64,8 @@ std::optional<TokenId> Cursor::only() const {
   if (!field_ || field().rules.unrestricted()) return std::nullopt;
   if (const TokenAutomaton* automaton = field().rules.automaton()) return automaton->only(state_);
   const TokenRules::State& s = field().rules.state(state_);
-  if (s.any || s.edges.size() != 1 || (field().end && s.may_end)) return std::nullopt;
+  const bool may_leave = (field().end && s.may_end) || (state_ == 0 && !field().exits.empty() && field().exits.back().at_start);
+  if (s.any || s.edges.size() != 1 || may_leave) return std::nullopt;
   return s.edges.front().id;
 }
 
