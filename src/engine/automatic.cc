@@ -37,6 +37,12 @@ bool is_another(double persistence, double chosen_at) { return std::abs(persiste
 bool is_another(const Persistence& now, const Persistence& chosen_at) {
   return is_another(now.with_parents, chosen_at.with_parents) || is_another(now.behind_others, chosen_at.behind_others);
 }
+/// Which of them fit, as text: a longer prompt may leave no room for masks, and a shorter one does.
+std::string fitting(std::span<const Candidate> candidates, const std::function<bool(const Method&)>& fits) {
+  std::string out;
+  for (const Candidate& c : candidates) out += fits(c.method) ? '1' : '0';
+  return out;
+}
 /// Milliseconds a pass of n rows where there is no time to measure: c = 4 r, as on the demo models (docs/lab/0011-decoders.md).
 const CostTable& guessed_costs() {
   static const CostTable table = *CostTable::make({1, 128}, {0.05, 1.32}, "guess");
@@ -224,6 +230,7 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
   watch_.other_prices();
   known_.clear();
   rounds_.reset();
+  times_ = {};  // of other passes
   costs_key_ = key;
   const CostStore store(UserCache::of_user());
   if ((costs_ = store.find(key))) {
@@ -267,10 +274,19 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
+  const LmInfo& info = engine.model().lm().info();
+  const auto fits = [&](const Method& m) {
+    const FormSize size{f ? f->length() : 0, f ? static_cast<int64_t>(f->fields().size()) : 0};
+    const int64_t slots = Capacity::of(m, options, f != nullptr).slots_of_answers(request.rollouts, options.limit, size);
+    return static_cast<int64_t>(prompt.inputs.size()) + slots <= info.slots;
+  };
+  std::optional<OwnHead> own;
+  if (head) own = OwnHead{.folder = own_head_folder(engine), .block = head->block};
   const std::string kind =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form, request.unnorm_key,
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form, request.unnorm_key,
                   static_cast<int>(options.visibility), options.most_rows, options.activation, fmt::join(options.wanted_first, ","),
-                  earlier, request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head.has_value());
+                  earlier, request.rollouts, request.rollouts > 1 ? drawn_in(options) : "", level, head.has_value(),
+                  fitting(exact_candidates(info, f != nullptr, options.visibility, earlier, own ? &*own : nullptr), fits));
   const std::string key = kind + "|" + request.form_schema;  // whole: others send it, and might send two of one hash
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
@@ -280,12 +296,6 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   k.shared = k.model;
   k.rollouts = std::max(1, request.rollouts);
   k.shared.pass = share_of(*costs_, level);
-  const LmInfo& info = engine.model().lm().info();
-  const auto fits = [&](const Method& m) {
-    const FormSize size{f ? f->length() : 0, f ? static_cast<int64_t>(f->fields().size()) : 0};
-    const int64_t slots = Capacity::of(m, options, f != nullptr).slots_of_answers(request.rollouts, options.limit, size);
-    return static_cast<int64_t>(prompt.inputs.size()) + slots <= info.slots;
-  };
   ForecastSettings s{.info = info,
                      .form = f,
                      .options = options,
@@ -302,14 +312,13 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
     k.shared_of_adapter->pass = k.shared.pass;
     s.adapter = &*k.shared_of_adapter;
   }
-  if (head) {
-    OwnHead own{
-        .folder = own_head_folder(engine), .block = head->block, .prompt_ms = rounds_->ms(kept_rows(head->image_context, prompt))};
-    k.of_head = acceptance_of_head(own.folder, k.model, f, own.calibrated);
+  if (own) {
+    own->prompt_ms = rounds_->ms(kept_rows(head->image_context, prompt));
+    k.of_head = acceptance_of_head(own->folder, k.model, f, own->calibrated);
     k.of_head->pass = k.shared.pass;
     k.of_head->draft = *rounds_;
-    k.of_head->most_drafts = std::min(k.of_head->most_drafts, std::max(1, own.block - 1));
-    own.model = &*k.of_head;
+    k.of_head->most_drafts = std::min(k.of_head->most_drafts, std::max(1, own->block - 1));
+    own->model = &*k.of_head;
     s.head = std::move(own);
   }
   const ForecastStore store(!context.company && !costs_key_.empty() ? UserCache::of_user() : UserCache({}));
@@ -332,10 +341,10 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   }
   SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, head, context));
   if (!form) SLIP_TRY_(used->choice->follow_lengths());
-  if (earlier && is_another(used->stays.all(), used->chosen_at)) {
-    used->chosen_at = used->stays.all();
-    used->model.repeats = used->shared.repeats = used->chosen_at.with_parents;
-    SLIP_TRY_(used->choice->persist(used->chosen_at));
+  if (const Persistence now = used->stays.all(); earlier && is_another(now, used->chosen_at)) {
+    used->model.repeats = used->shared.repeats = now.with_parents;
+    SLIP_TRY_(used->choice->persist(now));
+    used->chosen_at = now;
   }
   if (earlier) used->stays.put(used->model.repeats_F);
   const auto* lent = std::get_if<PreviousSpec>(&method.drafter);
@@ -364,7 +373,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
             .considered = {}};
   for (const Candidate& c : used->choice->candidates()) chosen.considered.emplace_back(c.name, used->choice->expected_ms(c));
   log(LogLevel::kInfo, "auto: {}", chosen.why);
-  context.keeps = used;
+  context.keeps.push_back(used);
   return used;
 }
 
@@ -372,10 +381,12 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
   const Statistics& s = answer.statistics;
   const auto rows = static_cast<int32_t>(prompt.inputs.size());
   const Form* form = kind.form ? &kind.form->form : nullptr;
+  const bool by_head = std::holds_alternative<DFlashSpec>(kind.choice->best().method.drafter);
   if (previous && is_of(*previous, form)) kind.stays.saw(*previous, answer, form);
   if (kind.rollouts == 1) kind.choice->ran(s, rows);    // of several, how many rows were whose is not told
   if (!alone || !costs_ || costs_key_.empty()) return;  // a guess is measured as soon as there is time
-  const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);
+  // A head's rounds are no passes of the model, whose prices these are.
+  const double took = s.ms.prefill + (by_head ? 0 : s.ms.draft) + s.ms.verify, priced = priced_ms(s, *costs_, rows);
   if (!watch_.disproved(took, priced, costs_from_ == "kept from an earlier run")) return;
   watch_.renewed();
   log(LogLevel::kInfo, "auto: costs say {:.2f} ms, the answer took {:.2f}: they will be measured again", priced, took);

@@ -174,7 +174,6 @@ struct Resources::Parts {
   FormPtr mapped_for;              // the form that the draft's maps were made for
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
-  PreviousAnswer previous;
   struct Measured {
     DraftLengthModel model;
     DraftLengthTracker tracker;
@@ -239,7 +238,9 @@ struct Resources::Parts {
     its.context.cancel = request.context.cancel;
     its.ego = request.ego;
     its.prompt = request.prompt;
+    its.raw_prompt = request.raw_prompt;
     its.turns = request.turns;
+    its.messages = request.messages;
     if (small.vision()) its.images = request.images;
     if (small.config().video_token) its.videos = request.videos;
     SLIP_TRY(draft.prompt, draft_engine->prompt(its));
@@ -272,8 +273,11 @@ Status Resources::attach(Engine& engine, const Request& request, const FormPtr& 
     context.draft_head = p.head.get();
   }
   if (const auto* d = std::get_if<PreviousSpec>(&request.method.drafter); d && !context.previous) {
-    SLIP_TRY(p.previous, read_previous(d->name, form ? &form->form : nullptr, engine.model().lm().info().vocab));
-    context.previous = &p.previous;
+    // The request's own: others that are under way draft from other answers.
+    SLIP_TRY(PreviousAnswer read, read_previous(d->name, form ? &form->form : nullptr, engine.model().lm().info().vocab));
+    auto earlier = std::make_shared<const PreviousAnswer>(std::move(read));
+    context.previous = earlier.get();
+    context.keeps.push_back(std::move(earlier));
   }
   if (const auto* v = std::get_if<SamplerSpec>(&request.method.verifier); v && !context.commit_sampler) {
     if (!p.sampler || p.sampler_name != v->name) {
@@ -425,7 +429,7 @@ Status Resources::attach_draft_length(Engine& engine, const Request& request, co
   }
   context.draft_length_model = &at->second->model;
   context.draft_length_tracker = &at->second->tracker;
-  context.keeps = at->second;
+  context.keeps.push_back(at->second);
   return {};
 }
 

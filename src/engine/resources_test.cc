@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 
+#include "base/file.h"
+#include "base/folder_testing.h"
 #include "decode/draft_length/model_file.h"
 #include "engine/engine.h"
 #include "sim/record.h"
@@ -191,6 +193,7 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
   memory.assign(longer, info.hidden_size, context.draft_head);
   memory.ran((*engine)->model().lm());
   ASSERT_EQ(memory.crop_to((*engine)->model().lm(), longer, context.draft_head), 24);
+  EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, nullptr), 24) << "nor does it matter to a decoder without a head";
   request.method.draft_length.name = "no such file";
   ASSERT_FALSE(resources.attach_draft_length(**engine, request, nullptr, prompt, again)) << "a file that is named must be there";
   request.method.draft_length.name.clear();
@@ -204,6 +207,29 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
   const auto slow = decode((*engine)->model().lm(), prompt, nullptr, "ar", request.decode, context);
   ASSERT_TRUE(slow) << slow.error().message;
   EXPECT_EQ(fast->tokens, slow->tokens);
+}
+
+/// Two requests are under way at a time, each with a file of its own to draft from.
+TEST(Resources, AnEarlierAnswerIsTheRequestsOwn) {
+  auto engine = Engine::load(SLIP_SOURCE_DIR "/models/tri", {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const test::TemporaryFolder folder;
+  Resources resources;
+  const auto attached = [&](const std::string& name, std::string_view tokens) {
+    const std::string file = (folder.path / name).string();
+    EXPECT_TRUE(write_file(file, fmt::format(R"({{"tokens": [{}]}})", tokens)));
+    Request request;
+    request.method = *method_of("self-spec");
+    request.method.drafter = PreviousSpec{file};
+    DecodeContext context;
+    const Status done = resources.attach(**engine, request, nullptr, context);
+    EXPECT_TRUE(done) << done.error().message;
+    return context;
+  };
+  const DecodeContext first = attached("first.json", "5, 6, 7"), second = attached("second.json", "8");
+  ASSERT_NE(first.previous, nullptr);
+  EXPECT_EQ(first.previous->tokens, (std::vector<TokenId>{{5}, {6}, {7}}));
+  EXPECT_EQ(second.previous->tokens, (std::vector<TokenId>{{8}}));
 }
 
 /// Asked before the first; between two of them it is the same question.

@@ -221,7 +221,7 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   const double took =
       settings_.shared ? shared_ms(static_cast<double>(statistics.forwards), static_cast<double>(statistics.rows), *costs_) + rounds
                        : priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt;
-  const double expected = forecast_ms(c) - prompt_ms_;
+  const double expected = forecast_ms(c) - fixed_ms(c);
   if (!(expected > 0) || !(took > 0)) return;
   // Text is as long as it is, by whatever decoder: what is learned of one is what it takes for a token.
   const bool text = !settings_.form && c.expected.tokens > 0 && statistics.tokens > 0;
@@ -240,26 +240,41 @@ Status AutomaticChoice::follow_lengths() {
   if (texts_ < kLeastTexts) return {};
   const double now = std::clamp(text_tokens_, 2.0, kMostTextTokens), taken = settings_.text_tokens;
   if (now < kOtherLength * taken && taken < kOtherLength * now) return {};
-  settings_.text_tokens = static_cast<int32_t>(std::lround(now));
-  for (Candidate& c : candidates_) {
-    SLIP_TRY_(pause_point());
-    SLIP_TRY(c.expected, forecast(c.method, settings_));
+  ForecastSettings then = settings_;
+  then.text_tokens = static_cast<int32_t>(std::lround(now));
+  return forecast_again(
+      then, [](const Candidate&) { return true; }, [](Candidate&) {});
+}
+
+Status AutomaticChoice::persist(const Persistence& persistence) {
+  ForecastSettings then = settings_;
+  then.persistence = persistence;
+  return forecast_again(
+      then, [](const Candidate& c) { return std::holds_alternative<PreviousSpec>(c.method.drafter); },
+      [](Candidate& c) { c.learned = 1, c.answers = 0; });
+}
+
+Status AutomaticChoice::forecast_again(const ForecastSettings& then, const std::function<bool(const Candidate&)>& concerns,
+                                       const std::function<void(Candidate&)>& renew) {
+  std::vector<std::optional<Forecast>> fresh(candidates_.size());
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (!concerns(candidates_[i])) continue;
+    SLIP_TRY_(pause_point());  // here the request may end: nothing has changed so far
+    SLIP_TRY(fresh[i], forecast(candidates_[i].method, then));
+  }
+  settings_ = then;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (!fresh[i]) continue;
+    candidates_[i].expected = *fresh[i];
+    renew(candidates_[i]);
   }
   choose();
   return {};
 }
 
-Status AutomaticChoice::persist(const Persistence& persistence) {
-  settings_.persistence = persistence;
-  for (Candidate& c : candidates_) {
-    if (!std::holds_alternative<PreviousSpec>(c.method.drafter)) continue;
-    SLIP_TRY_(pause_point());
-    SLIP_TRY(c.expected, forecast(c.method, settings_));
-    c.learned = 1;
-    c.answers = 0;
-  }
-  choose();
-  return {};
+double AutomaticChoice::fixed_ms(const Candidate& c) const {
+  const bool by_head = settings_.head && std::holds_alternative<DFlashSpec>(c.method.drafter);
+  return prompt_ms_ + (by_head ? settings_.head->prompt_ms : 0);
 }
 
 std::string AutomaticChoice::why() const {

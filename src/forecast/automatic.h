@@ -46,7 +46,7 @@ class AutomaticChoice {
   const Candidate& best() const { return candidates_[best_]; }
   std::span<const Candidate> candidates() const { return candidates_; }
   /// Milliseconds that are expected of a candidate now.
-  double expected_ms(const Candidate& c) const { return prompt_ms_ + c.learned * (forecast_ms(c) - prompt_ms_); }
+  double expected_ms(const Candidate& c) const { return fixed_ms(c) + c.learned * (forecast_ms(c) - fixed_ms(c)); }
   /// The best candidate has given an answer.
   void ran(const Statistics& statistics, int32_t prompt_rows);
   /// Forecasts the candidates that draft from an earlier answer anew: so many of its fields stay (ForecastSettings::persistence).
@@ -62,6 +62,10 @@ class AutomaticChoice {
   Status forecast_all(const ForecastSettings& s, std::vector<Candidate> all);
   bool take(std::vector<Candidate> all, const Foretold& kept);  // false: of other candidates
   double forecast_ms(const Candidate& c) const;
+  double fixed_ms(const Candidate& c) const;  // of the prompt, and what its draft head makes of that: answers say nothing of it
+  /// Of the candidates that it concerns, by these settings, which are the choice's from then on; all or none, and `renew` each.
+  Status forecast_again(const ForecastSettings& then, const std::function<bool(const Candidate&)>& concerns,
+                        const std::function<void(Candidate&)>& renew);
   bool leaves_the_others(const Candidate& c) const;
   ForecastSettings settings_;
   const CostTable* costs_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/pause.h"
 #include "decode/testing/draft_length_testing.h"
 #include "decode/testing/random_testing.h"
 #include "forecast/automatic.h"
@@ -410,8 +411,43 @@ TEST(Automatic, ForetellsTextsAsLongAsTheyWere) {
   EXPECT_TRUE(std::holds_alternative<NoDraftSpec>(a->best().method.drafter)) << a->why();
 }
 
+/// Lets so many pieces of work begin, and ends what comes then.
+struct EndsAfter final : Pausable {
+  explicit EndsAfter(int pieces) : left(pieces) { pausable_at_work() = this; }
+  ~EndsAfter() override { pausable_at_work() = nullptr; }
+  Status at_pause_point() override { return left-- > 0 ? Status{} : Status{Error{ErrorKind::kCancelled, "nobody waits"}}; }
+  int left;
+};
+
+TEST(Automatic, AForecastThatIsEndedChangesNothing) {
+  DraftLengthModel model;
+  auto a = over_text(model, 90000);
+  ASSERT_TRUE(a);
+  Statistics a_word;
+  a_word.tokens = a_word.forwards = 2;
+  a_word.rows = 10 + 16;
+  for (int i = 0; i < 30; ++i) a->ran(a_word, 10);
+  ASSERT_GT(a->candidates().size(), 3U);
+  const auto tokens = [&] {
+    std::vector<double> out;
+    for (const Candidate& c : a->candidates()) out.push_back(c.expected.tokens);
+    return out;
+  };
+  const std::vector<double> before = tokens();
+  {
+    const EndsAfter some(2);
+    const Status ended = a->follow_lengths();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().kind, ErrorKind::kCancelled);
+  }
+  EXPECT_EQ(tokens(), before);
+  ASSERT_TRUE(a->follow_lengths());
+  for (const double n : tokens()) EXPECT_LT(n, 5) << "all are foretold as long as texts were, by the next who asks";
+}
+
 /// A model whose own drafts seldom hold, with a head whose drafts hold so often and whose round costs so much.
-Result<AutomaticChoice> beside_a_head(const Form& form, DraftLengthModel& of_head, int64_t kept, double round_ms, bool calibrated) {
+Result<AutomaticChoice> beside_a_head(const Form& form, DraftLengthModel& of_head, int64_t kept, double round_ms, bool calibrated,
+                                      double prompt_ms = 0) {
   static DraftLengthModel model;
   model = DraftLengthModel::uninformed(costs(50, 1), &form);
   sure(model.survival, 20000, 100000);
@@ -420,7 +456,7 @@ Result<AutomaticChoice> beside_a_head(const Form& form, DraftLengthModel& of_hea
   of_head.most_drafts = 11;
   sure(of_head.survival, kept, 100000);
   ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
-  s.head = OwnHead{.folder = "model/dflash", .block = 12, .model = &of_head, .calibrated = calibrated};
+  s.head = OwnHead{.folder = "model/dflash", .block = 12, .model = &of_head, .calibrated = calibrated, .prompt_ms = prompt_ms};
   return AutomaticChoice::make(s, false, {});
 }
 
@@ -448,6 +484,25 @@ TEST(Automatic, TakesTheModelsOwnHeadWhereItsRoundsAreCheapAndItsDraftsHold) {
   }
   EXPECT_LT(in_doubt, sure_of);
   EXPECT_GT(in_doubt, 0);
+}
+
+TEST(Automatic, AnswersAsForetoldSayNothingOfWhatAHeadMakesOfThePrompt) {
+  const Form form = two_fields(false);
+  DraftLengthModel of_head;
+  auto a = beside_a_head(form, of_head, 95000, 1, true, 300);
+  ASSERT_TRUE(a) << a.error().message;
+  const Candidate& head = a->best();
+  ASSERT_TRUE(std::holds_alternative<DFlashSpec>(head.method.drafter)) << a->why();
+  const std::string name = head.name;
+  const double expected = a->expected_ms(head);
+  Statistics as_foretold;
+  as_foretold.tokens = static_cast<int64_t>(std::lround(head.expected.tokens));
+  as_foretold.forwards = static_cast<int64_t>(std::lround(head.expected.forwards));
+  as_foretold.rows = static_cast<int64_t>(std::lround(head.expected.rows));
+  as_foretold.drafter_forwards = static_cast<int64_t>(std::lround(head.expected.drafter_forwards));
+  for (int i = 0; i < 20; ++i) a->ran(as_foretold, 10);
+  const auto same = std::ranges::find(a->candidates(), name, &Candidate::name);
+  EXPECT_NEAR(a->expected_ms(*same) / expected, 1, 0.05);
 }
 
 TEST(Automatic, LearnsWhatAnEarlierAnswerIsWorth) {

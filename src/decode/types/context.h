@@ -90,7 +90,7 @@ struct DecodeContext {
   /// Called by section-diffusion before it commits anything in a block: what is decided of it, and what the model would put into the rest
   /// if other places of it were decided. For measuring; the answer stays what it is, the passes are counted.
   std::function<Status(std::span<const std::optional<TokenId>> start, const BlockModel& ask)> on_block = {};
-  std::shared_ptr<const void> keeps = {};  // what pointers here point into
+  std::vector<std::shared_ptr<const void>> keeps = {};  // what pointers here point into
 };
 
 }  // namespace slip
