@@ -14,6 +14,7 @@
 #include "task/wod.h"
 #include "text/chat.h"
 #include "train/data/known_keys.h"
+#include "train/data/special_token.h"
 
 namespace slip {
 
@@ -122,11 +123,6 @@ Status read_numbers(const json::object& data, Parts& p) {
   return {};
 }
 
-Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
-  if (const auto id = t.find(text)) return *id;
-  return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
-}
-
 Result<int32_t> vocabulary(const std::string& model) {
   SLIP_TRY(const json::value config, read_json(model));
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
@@ -155,8 +151,8 @@ Result<std::unique_ptr<SampleSource>> make_action_source(const json::object& dat
   p.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   SLIP_TRY(ChatTemplate chat, ChatTemplate::load(tokenizer_folder));
   p.chat = std::make_unique<ChatTemplate>(std::move(chat));
-  SLIP_TRY(p.mask, special(*p.tokenizer, "|<MASK>|", tokenizer_folder));
-  SLIP_TRY(p.im_end, special(*p.tokenizer, "<|im_end|>", tokenizer_folder));
+  SLIP_TRY(p.mask, special_token(*p.tokenizer, "|<MASK>|", tokenizer_folder));
+  SLIP_TRY(p.im_end, special_token(*p.tokenizer, "<|im_end|>", tokenizer_folder));
   SLIP_TRY(const int32_t vocab, vocabulary(model));
   SLIP_TRY(CompiledForm form, task_form(task, {p.tokenizer.get(), std::nullopt, vocab}));
   p.form = std::make_unique<CompiledForm>(std::move(form));

@@ -11,6 +11,7 @@
 #include "text/chat.h"
 #include "train/data/known_keys.h"
 #include "train/data/shuffle.h"
+#include "train/data/special_token.h"
 
 namespace slip {
 namespace {
@@ -167,10 +168,8 @@ Result<std::unique_ptr<SampleSource>> make_conversation_source(const json::objec
   p.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));
   p.chat = std::make_unique<ChatTemplate>(std::move(chat));
-  const auto end = p.tokenizer->find(kEnd), mask = p.tokenizer->find("|<MASK>|");
-  if (!end) return bad_input("{}: expected a tokenizer with {}, got none", folder, kEnd);
-  p.end = *end;
-  if (mask) p.mask = *mask;
+  SLIP_TRY(p.end, special_token(*p.tokenizer, kEnd, folder));
+  if (const auto mask = p.tokenizer->find("|<MASK>|")) p.mask = *mask;
   SLIP_TRY(const std::string model, string_or(data, "model", "", "data"));
   const std::filesystem::path beside = std::filesystem::path(model).parent_path() / "preprocessor_config.json";
   if (!model.empty() && std::filesystem::exists(beside)) {

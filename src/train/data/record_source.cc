@@ -39,6 +39,7 @@
 #include "train/data/known_keys.h"
 #include "train/data/shuffle.h"
 #include "train/data/source.h"
+#include "train/data/special_token.h"
 #include "train/data/vit_inputs.h"
 
 namespace slip {
@@ -66,11 +67,6 @@ struct Setup {
   std::array<int32_t, kGroundingWords.size()> words{};  // ids of kGroundingWords
   std::vector<int32_t> letters;                         // ids of the letters for distances; empty: not asked for
 };
-
-Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
-  if (const auto id = t.find(text)) return *id;
-  return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
-}
 
 Status make_missing_tokenizer(const json::object& data, const std::string& folder, const Setup& s) {
   if (std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return {};
@@ -142,9 +138,9 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));
   s.chat = std::make_unique<ChatTemplate>(std::move(chat));
-  SLIP_TRY(s.mask, special(*s.tokenizer, "|<MASK>|", folder));
-  SLIP_TRY(s.im_end, special(*s.tokenizer, "<|im_end|>", folder));
-  SLIP_TRY(s.image_pad, special(*s.tokenizer, "<|image_pad|>", folder));
+  SLIP_TRY(s.mask, special_token(*s.tokenizer, "|<MASK>|", folder));
+  SLIP_TRY(s.im_end, special_token(*s.tokenizer, "<|im_end|>", folder));
+  SLIP_TRY(s.image_pad, special_token(*s.tokenizer, "<|image_pad|>", folder));
   SLIP_TRY_(read_grounding(data, s));
   SLIP_TRY(CompiledForm form,
            task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}, codebook));

@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "train/data/known_keys.h"
 #include "train/data/shuffle.h"
+#include "train/data/special_token.h"
 #include "train/data/vit_inputs.h"
 
 namespace slip {
@@ -73,11 +74,6 @@ class RobotSource : public SampleSource {
   Parts p_;
 };
 
-Result<TokenId> needed(const Tokenizer& t, std::string_view text, const std::string& folder) {
-  if (const auto id = t.find(text)) return *id;
-  return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
-}
-
 Result<std::vector<Step>> read_steps(const fs::path& file, const ActionConfig& action, const ActionStatistics& statistics,
                                      TokenId end) {
   const ActionBins bins(action.bound, action.bins);
@@ -109,9 +105,9 @@ Result<std::unique_ptr<SampleSource>> make_robot_source(const json::object& data
     return bad_input("{}: expected a model that answers with actions (OpenVLA), got {}", model, config.architecture);
   const auto chosen = choose_statistics(*config.action, key);
   if (!chosen) return bad_input("data: unnorm_key: {}", chosen.error().message);
-  SLIP_TRY(const TokenId blank, needed(tokenizer, action_blank(config.action->prompt), folder));
+  SLIP_TRY(const TokenId blank, special_token(tokenizer, action_blank(config.action->prompt), folder));
   const bool qwen = config.action->prompt == ActionConfig::Prompt::kQwen;
-  SLIP_TRY(const TokenId end, needed(tokenizer, qwen ? "<|im_end|>" : "</s>", folder));
+  SLIP_TRY(const TokenId end, special_token(tokenizer, qwen ? "<|im_end|>" : "</s>", folder));
   SLIP_TRY(std::vector<Step> steps, read_steps(records, *config.action, (*chosen)->second, end));
   SLIP_TRY(const auto asked, asked_of(data, static_cast<int64_t>(steps.size()), "steps of " + records));
   SLIP_TRY(VitInputs vit, VitInputs::of(config, model));

@@ -8,6 +8,7 @@
 #include "text/chat.h"
 #include "text/train_bpe.h"
 #include "train/data/known_keys.h"
+#include "train/data/special_token.h"
 
 namespace slip {
 namespace {
@@ -71,11 +72,6 @@ Status make_missing_tokenizer(const json::object& data, const std::filesystem::p
   return write_tokenizer(bpe, folder);
 }
 
-Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
-  if (const auto id = t.find(text)) return *id;
-  return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> make_text_source(const json::object& data, const std::string& folder) {
@@ -87,8 +83,8 @@ Result<std::unique_ptr<SampleSource>> make_text_source(const json::object& data,
   SLIP_TRY_(make_missing_tokenizer(data, folder));
   SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
   SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));
-  SLIP_TRY(const TokenId mask, special(tokenizer, "|<MASK>|", folder));
-  SLIP_TRY(const TokenId end, special(tokenizer, "<|im_end|>", folder));
+  SLIP_TRY(const TokenId mask, special_token(tokenizer, "|<MASK>|", folder));
+  SLIP_TRY(const TokenId end, special_token(tokenizer, "<|im_end|>", folder));
   return std::unique_ptr<SampleSource>(
       std::make_unique<TextSource>(std::move(tokenizer), std::move(chat), static_cast<uint64_t>(first), count, mask, end));
 }

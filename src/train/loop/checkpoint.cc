@@ -67,12 +67,7 @@ Status copy_beside_model(const TrainConfig& c, const fs::path& to) {
 
 /// The codebook of a model that answers in codes goes where its tokenizer goes.
 Status copy_codebook(const TrainConfig& c, const fs::path& to) {
-  json::object config = c.model;
-  if (config.empty()) {
-    SLIP_TRY(const json::value v, read_json(fs::path(c.target) / "config.json"));
-    if (v.is_object()) config = v.get_object();
-  }
-  SLIP_TRY(const TaskOptions task, task_options(config, "model"));
+  SLIP_TRY(const TaskOptions task, task_options(c.model, "model"));
   if (task.drive_cot.codes == 0 || c.tokenizer.empty()) return {};
   const fs::path source = fs::path(c.tokenizer) / task.codebook;
   std::error_code ec;

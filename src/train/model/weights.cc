@@ -7,16 +7,11 @@
 #include <cstring>
 #include <numbers>
 
+#include "base/content_hash.h"
 #include "base/philox.h"
 
 namespace slip {
 namespace {
-
-uint64_t hash_of(std::string_view s) {  // FNV-1a, 64 bits
-  uint64_t h = 14695981039346656037ULL;
-  for (const char c : s) h = (h ^ static_cast<uint8_t>(c)) * 1099511628211ULL;
-  return h;
-}
 
 /// The stored tensor under any of the names that layouts give it.
 const TensorView* find_any(const Checkpoint& stored, const std::string& name, const std::string& prefix) {
@@ -38,7 +33,7 @@ template <class T>
 void random_weights(const ParameterTable& table, uint64_t seed, double deviation, std::span<T> values) {
   for (const Parameter& p : table.parameters) {
     T* to = values.data() + p.offset;
-    PhiloxStream stream(seed, hash_of(p.name));
+    PhiloxStream stream(seed, fnv1a(p.name));
     for (int64_t i = 0; i < p.count; ++i) {
       if (p.init != InitKind::kNormal) {
         to[i] = p.init == InitKind::kOne ? T(1) : T(0);

@@ -48,7 +48,7 @@ class ShardSum {
   const ShardRange& range() const { return range_; }
   /// A shard without samples gives a gradient of zeros.
   void add(std::span<const float> gradient, const Numbers& numbers);
-  /// The sums over all shards of all processes; `agreed` as below. kResource where a process is gone, and where one of them failed.
+  /// The sums over all shards of all processes. kResource where a process is gone, and where one of them failed.
   Result<Numbers> finish(std::span<float> gradient);
   /// Tells the others that this process cannot go on; `why` comes back.
   Error fail(Error why);
