@@ -231,6 +231,13 @@ TEST_F(EvalTables, LinesOfOtherSettingsAreNotGoneOnWith) {
   refused({"eval", "--merge", path("lines.jsonl"), "--decoder", "ar"}, 2, "--merge: expected");
   ASSERT_EQ(run({"eval", "--model", model_, "--count", "1", "--decoder", "scaffold-ar", "--csv", path("one.csv")}).code, 0);
   EXPECT_NE(read_bytes(path("one.csv")).find("\"scaffold-ar\",1.0"), std::string::npos);
+  const std::string limits = write("limits.json", R"({"valid": {"max": 0.5}})");
+  EXPECT_EQ(
+      run({"eval", "--model", model_, "--count", "1", "--decoder", "scaffold-ar", "--csv", path("missed.csv"), "--require", limits})
+          .code,
+      6);
+  EXPECT_NE(read_bytes(path("missed.csv")).find("\"scaffold-ar\",1.0"), std::string::npos)
+      << "the table is there where a limit is missed, too";
 }
 
 TEST_F(EvalTables, LinesOfOtherWeightsUnderTheSameNameAreNotGoneOnWith) {

@@ -307,11 +307,12 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o, AskedOfAll asked)
   return files;
 }
 
-/// What is left to do once the numbers are there; the first that fails is the error.
+/// What is left to do once the numbers are there; the first that fails is the error. A limit that is missed comes last: the files say by how much.
 Status conclude(Evaluating& work, const std::optional<DraftLengthCollector>& collector, const Method& method,
-                const json::object& result, Files& files, std::string& remarks) {
+                const json::object& result, const Evaluations& sums, Files& files, std::string& remarks) {
   SLIP_TRY_(files.lines.commit());
   if (collector) SLIP_TRY_(write_calibration(work, *collector, method, remarks));
+  if (!work.options.csv.empty()) SLIP_TRY_(write_file(work.options.csv, comparison_csv(sums)));
   return check_limits(result, files.limits, work.options.require);
 }
 
@@ -383,8 +384,7 @@ Result<slipstream::Report> report(Evaluating& work, const slipstream::DecoderCho
   std::string remarks;
   if (o.count > records.size())
     remarks = fmt::format("records: {} are asked for, and {} evaluated, which is all of {}\n", o.count, records.size(), o.records);
-  Status done = conclude(work, collector, method, result, files, remarks);
-  if (done && !o.csv.empty()) done = write_file(o.csv, comparison_csv({{settings.label, sums}}));
+  Status done = conclude(work, collector, method, result, {{settings.label, sums}}, files, remarks);
   slipstream::Report out = report_of(result, evaluation_table(sums, &method), std::move(done));
   out.remarks = std::move(remarks);
   return out;
