@@ -128,6 +128,33 @@ TEST(ClosedLoop, AheadIsWhereTheEgoThenIs) {
   }
 }
 
+TEST(ClosedLoop, WhoPlansAheadFollowsALeadThatGoesOnMeanwhile) {
+  const auto world = World::make(kSeed, family("lead_brake"), true);
+  ASSERT_TRUE(world);
+  const sim::Scene& scene = world->scene();
+  // The lead is the nearest actor ahead in the ego's lane. Ego and lead at one speed keep their gap, whenever the plan begins.
+  double nearest = 1e9, speed = 0;
+  for (const ActorNow& a : world->actors_at(0)) {
+    const sim::Frenet f = scene.route.project({a.x, a.y});
+    if (std::fabs(f.d) < 1 && f.s > 0 && f.s < nearest) nearest = f.s, speed = a.speed;
+  }
+  ASSERT_LT(nearest, 80);
+  ASSERT_GT(speed, 3);
+  const auto plan_of = [&](int64_t origin_ms) {
+    const sim::Pose there = scene.route.at(speed * static_cast<double>(origin_ms) / 1000, 0);
+    const Motion now{0, 0, 0, speed}, then{there.x, there.y, there.yaw, speed};
+    const Situation s{*world, 0, origin_ms, now, then, 0, 0, {}, world->intent(now)};
+    const auto planned = baseline("idm")->plan(s, {});
+    EXPECT_TRUE(planned);
+    std::vector<double> gone;
+    for (const sim::Vec2& p : planned->points) gone.push_back(scene.route.project(p).s - scene.route.project({then.x, then.y}).s);
+    return gone;
+  };
+  const std::vector<double> at_once = plan_of(0), ahead = plan_of(1000);
+  ASSERT_EQ(at_once.size(), ahead.size());
+  for (size_t i = 0; i < at_once.size(); ++i) EXPECT_NEAR(ahead[i], at_once[i], 0.3) << i;
+}
+
 TEST(ClosedLoop, TheSameSettingsGiveTheSameBits) {
   for (const Mode mode : {Mode::kAsync, Mode::kAsyncAhead}) {
     const Episode a = driven("idm", "cut_in", 170, kSeed, mode), b = driven("idm", "cut_in", 170, kSeed, mode);

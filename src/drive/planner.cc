@@ -26,10 +26,10 @@ constexpr double kDt = 0.25;
 constexpr int kPoints = 20;
 constexpr double kBackPerStep = 0.95;  // of the way beside the lane's middle that is left after a twentieth of a second
 
-/// Where in the lane the route wants the car.
+/// Where in the lane the route wants the car when the plan begins.
 double lane_of(const Situation& s, const sim::Frenet& at) {
   const sim::Scene& sc = s.world.scene();
-  return at.s > 0 && s.time_ms >= 1000 * sc.shift_s ? sc.shift : 0.0;
+  return at.s > 0 && s.origin_ms >= 1000 * sc.shift_s ? sc.shift : 0.0;
 }
 
 }  // namespace
@@ -72,7 +72,8 @@ class Keep : public Planner {
   bool moves_, turns_;
 };
 
-/// Along the route's lane behind the nearest actor on it, which is taken to keep its speed.
+/// Along the route's lane behind the nearest actor on it. Actors are seen when the picture is taken, and are taken to keep their speed: where
+/// the plan begins later (mode async+ahead), they have gone on until then as the ego has.
 class LeadOnly : public Planner {
  public:
   Result<Planned> plan(const Situation& s, const CancelToken&) override {
@@ -81,9 +82,11 @@ class LeadOnly : public Planner {
     const double goal = lane_of(s, at);
     double gap = 1e9, lead = 0;
     const std::vector<ActorNow> actors = s.world.actors_at(static_cast<double>(s.time_ms) / 1000);
+    const double until_origin_s = static_cast<double>(s.origin_ms - s.time_ms) / 1000;
     for (size_t i = 0; i < actors.size(); ++i) {
       const ActorNow& a = actors[i];
-      const sim::Frenet f = sc.route.project({a.x, a.y});
+      const double gone = a.speed * until_origin_s;
+      const sim::Frenet f = sc.route.project({a.x + gone * sim::det_cos(a.heading), a.y + gone * sim::det_sin(a.heading)});
       const double ahead = f.s - at.s - sim::kEgoFront - sc.actors[i].agent.length / 2;
       if (std::fabs(f.d - goal) > 1.6 || ahead < -2 || ahead >= gap) continue;
       gap = ahead, lead = a.speed * sim::det_cos(a.heading - sc.route.at(f.s).yaw);
