@@ -113,6 +113,24 @@ TEST_P(Joint, MasksFollowTheDrawsAndNeverAnImage) {
   }
 }
 
+TEST(NldRows, NeitherImagesNorTheEgoHistoryAreMaskedOrPredicted) {
+  Sample s;
+  for (const int32_t id : {5, 4, 6, 3, 7, 8}) {  // 4: an image's row, 3: the history's
+    s.positions.push_back(Position::text(static_cast<int32_t>(s.tokens.size())));
+    s.tokens.push_back({id});
+  }
+  s.response = {0, 0, 0, 0, 1, 1};
+  s.mask_token = {1};
+  s.image_token = {4};
+  s.history_token = {3};
+  const NldNoise all{1, std::vector<double>(s.tokens.size(), 0)};
+  const auto count = [&] { return nld_rows(s, all, {.block_size = 4}).count; };
+  EXPECT_EQ(count(), 5 + 4) << "a token of that id is a token like others where no history is told";
+  s.history = {0.5F, 1};
+  EXPECT_EQ(count(), 4 + 4 - 1);
+  for (const auto& term : nld_rows(s, all, {.block_size = 4}).terms) EXPECT_NE(term.target, 3);
+}
+
 TEST_P(Joint, LossesAndGradientsAreTheStoredOnes) {
   for (const auto& [name, unused] : file_.at("cases").as_object()) check(std::string(name));
 }

@@ -169,7 +169,11 @@ NldNoise nld_noise(const Sample& s, const NldRule& rule, const NoiseKey& key) {
 
 namespace {
 
-bool is_image(const Sample& s, size_t i) { return s.image_token.value >= 0 && s.tokens[i] == s.image_token; }
+/// A row whose input is no embedding of its token: an image's, or the one of the ego history.
+bool is_feature(const Sample& s, size_t i) {
+  const bool image = s.image_token.value >= 0 && s.tokens[i] == s.image_token;
+  return image || (!s.history.empty() && s.tokens[i] == s.history_token);
+}
 bool in_answer(const Sample& s, size_t i) { return i < s.response.size() && s.response[i] != 0; }
 
 }  // namespace
@@ -184,7 +188,7 @@ SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rul
   double count = 0;
   for (size_t i = 0; i < n; ++i) {
     turn[i] = static_cast<int32_t>(i) / rule.block_size;
-    if (is_image(s, i)) continue;
+    if (is_feature(s, i)) continue;
     noisy.masked[i] = diffusion && noise.draw[i] < p && (!rule.answers_masked || in_answer(s, i));
     label[i] = i >= 1 && rule.ar_weight > 0 && (!rule.answers_predicted || in_answer(s, i));
     count += noisy.masked[i] + label[i];

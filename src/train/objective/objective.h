@@ -7,7 +7,7 @@
 //   and, where a sample brings grounding targets (grounding.h), + sum g_i CE(clean i, target i) inside the brackets.
 // NLD [Nemotron-Labs-Diffusion; 2.2] no shift, blocks on a fixed grid, weight alpha / p on masked tokens of one noisy row:
 //   loss = [ alpha sum masked i: CE(noisy i, token i) / p + ar_weight sum labels i >= 1: CE(clean i-1, token i) ] / (masked + labels)
-// Rows of images are never masked and never labels. Stage 1 of the paper's two is the clean half alone (NldRule::ar_steps).
+// Rows of images and the row of the ego history are never masked and never labels. Stage 1 of the paper's two is the clean half alone (NldRule::ar_steps).
 // All are sums over samples divided by counts over samples, whatever the batch is split into (NldRule::by_sequence: means of each
 // sample's own quotient).
 #pragma once
