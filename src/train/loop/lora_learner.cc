@@ -4,6 +4,7 @@
 // and processes.
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -44,15 +45,19 @@ class LoraLearner : public Learner {
     return {};
   }
 
-  /// The share of tested drafts that held in the validation samples' answers; an example's gradient comes with it and is left.
+  /// The share of tested drafts that held in the validation samples' answers, as the deployed loop drafts them: greedily, whatever share of
+  /// the training's blocks is drawn.
   Result<double> validate() override {
-    std::vector<std::optional<Result<Done>>> done(batches_.held_out().parts.size());
-    run_examples(batches_.held_out(), done);
+    const StepBatches& held_out = batches_.held_out();
+    std::vector<std::optional<Result<LoraSums>>> done(held_out.parts.size());
+    for_each_part(held_out, [&](size_t worker, size_t i) {
+      done[i] = examples_[worker]->measure(held_out.parts[i], held_out.tasks[i], true);
+    });
     double tested = 0, accepted = 0;
     for (const auto& d : done) {
       if (!*d) return d->error();
-      tested += static_cast<double>((*d)->sums.tested);
-      accepted += static_cast<double>((*d)->sums.accepted);
+      tested += static_cast<double>((*d)->tested);
+      accepted += static_cast<double>((*d)->accepted);
     }
     return tested > 0 ? accepted / tested : 0;
   }
@@ -106,14 +111,14 @@ class LoraLearner : public Learner {
     sum.add(sum_, numbers);
   }
 
-  /// One example a part, by as many threads as there are models.
-  void run_examples(const StepBatches& step, std::vector<std::optional<Result<Done>>>& done) {
+  /// `part(worker, i)` for every part, by as many threads as there are models.
+  void for_each_part(const StepBatches& step, const std::function<void(size_t worker, size_t i)>& part) {
     std::atomic<size_t> next{0};
     std::vector<std::exception_ptr> thrown(lms_.size());
     const auto work = [&](size_t worker) {
       try {
         TrainModel::set_threads(1);
-        for (size_t i = next++; i < step.parts.size(); i = next++) done[i] = example(worker, step.parts[i], step.tasks[i]);
+        for (size_t i = next++; i < step.parts.size(); i = next++) part(worker, i);
       } catch (...) {
         thrown[worker] = std::current_exception();
       }
@@ -128,7 +133,7 @@ class LoraLearner : public Learner {
 
   Status run_all(const StepBatches& step, ShardSum& sum) {
     std::vector<std::optional<Result<Done>>> done(step.parts.size());
-    run_examples(step, done);
+    for_each_part(step, [&](size_t worker, size_t i) { done[i] = example(worker, step.parts[i], step.tasks[i]); });
     for (const auto& d : done)
       if (!*d) return d->error();
     size_t at = 0;

@@ -235,6 +235,22 @@ TEST(Lora, TrainingRaisesAcceptance) {
   EXPECT_LT(log.back().ar, log.front().ar);
 }
 
+TEST(Lora, ValidationIsTheDeployedLoopHoweverDraftsAreDrawnInTraining) {
+  const test::TemporaryFolder greedy, drawn;
+  std::vector<double> scores;
+  for (const auto& [out, sampled] : {std::pair{&greedy, 0}, std::pair{&drawn, 1}}) {
+    json::object c = lora_config(base_model(), out->path, 1);
+    c["objective"].as_object()["sampled"] = sampled;
+    c["optimizer"].as_object()["lr"] = 0.0;
+    c["data"].as_object().erase("size");
+    c["validation"] = {{"every", 1}, {"samples", 16}, {"first_sample", 100}};
+    run(c);
+    scores.push_back(must(read_loss_log(out->path / "loss.jsonl")).back().validation.value_or(-1));
+  }
+  EXPECT_GE(scores[0], 0);
+  EXPECT_EQ(scores[0], scores[1]);
+}
+
 TEST(Lora, StoppingAndResumingGivesTheSameBytesAtAnyNumberOfThreads) {
   const test::TemporaryFolder whole, halves;
   const fs::path& model = base_model();
