@@ -364,7 +364,7 @@ std::string measures_lines(const Evaluation& e) {
   line("nuScenes L2, UniAD (m)", {{"nuscenes_uniad_1s", "1 s"}, {"nuscenes_uniad_2s", "2 s"}, {"nuscenes_uniad_3s", "3 s"}});
   line("nuScenes L2, ST-P3 (m)", {{"nuscenes_stp3_1s", "1 s"}, {"nuscenes_stp3_2s", "2 s"}, {"nuscenes_stp3_3s", "3 s"}});
   line("ADE@6.4s (m)", {{"ade_6_4s", "model"}, {"cv_ade_6_4s", "constant velocity"}});
-  line("meta-action IoU, 6.4 s", {{"meta_action_iou", "model"}, {"meta_action_iou_cv", "constant velocity"}});
+  line("meta-action IoU", {{"meta_action_iou", "model"}, {"meta_action_iou_cv", "constant velocity"}});
   line("miss rate", {{"miss_waymo_3s", "Waymo 3 s"},
                      {"miss_waymo_5s", "5 s"},
                      {"miss_argoverse", "Argoverse"},

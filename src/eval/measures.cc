@@ -106,9 +106,10 @@ void measure_misses(std::span<const std::vector<Waypoint>> plans, std::span<cons
 void measure_meta_actions(const sim::Labels& labels, const Trajectory& plan, Waypoint v0, RecordMeasures& out) {
   Trajectory expert{10, {}};
   for (const sim::FutureState& f : labels.future) expert.points.push_back({f.x, f.y});
-  const auto truth = meta_actions_of(expert, labels.v0_mps);
+  const size_t known = sim::known_future_steps(labels);
+  const auto truth = meta_actions_of(expert, labels.v0_mps, known);
   const auto of = [&](const Trajectory& t) {
-    const auto iou = meta_action_iou(meta_actions_of(t, labels.v0_mps), truth);
+    const auto iou = meta_action_iou(meta_actions_of(t, labels.v0_mps, known), truth);
     return iou ? *iou : 0.0;
   };
   out.set("meta_action_iou", of(plan));
@@ -187,7 +188,7 @@ void measure_plan(const sim::Labels& labels, const Trajectory& plan, std::span<c
 }
 
 void measure_far(const sim::Labels& labels, const Trajectory& plan, RecordMeasures& out) {
-  if (plan.rate_hz != 4 || plan.points.size() < kFarPoints || (labels.unknown & sim::kUnknownFuture) != 0) return;
+  if (plan.rate_hz != 4 || plan.points.size() < kFarPoints || sim::known_future_steps(labels) < labels.future.size()) return;
   const std::vector<Waypoint> truth = truth_points(labels, kFarPoints);
   const Waypoint v0{labels.history.back().vx, labels.history.back().vy};
   std::vector<Waypoint> steady;

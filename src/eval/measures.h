@@ -50,7 +50,8 @@ Result<RecordMeasures> measure_record(const sim::Labels& labels, const Answer& a
 /// meta-actions, feasibility; the rated frame's score where there is one. `rollouts`: several answers' plans.
 void measure_plan(const sim::Labels& labels, const Trajectory& plan, std::span<const std::vector<Waypoint>> rollouts,
                   const std::optional<RatedFrame>& rated, RecordMeasures& out);
-/// The mean displacement of a plan's 25 points within 6.4 s, beside constant velocity; nothing of a plan that ends before.
+/// The mean displacement of a plan's 25 points within 6.4 s, beside constant velocity; nothing of a plan that ends before, or of a record
+/// that knows less (sim::known_future_steps).
 void measure_far(const sim::Labels& labels, const Trajectory& plan, RecordMeasures& out);
 /// Errors of an action of the driving task (task/action.h), in its units.
 void measure_action(std::span<const double> said, std::span<const double> truth, RecordMeasures& out);

@@ -64,11 +64,26 @@ TEST(Measures, GoOnTo6SecondsAnd4TenthsWhereThePlanDoes) {
   measure_far(steady(10), longer, m);
   EXPECT_NEAR(*m.get("ade_6_4s"), 2 * 0.25 * 26 / 2, 1e-5);
   EXPECT_NEAR(*m.get("cv_ade_6_4s"), 0, 1e-5);
-  sim::Labels unknown = steady(10);
-  unknown.unknown = sim::kUnknownFuture;
-  RecordMeasures none;
-  measure_far(unknown, longer, none);
-  EXPECT_FALSE(none.get("ade_6_4s"));
+  for (const uint32_t flags : {uint32_t{sim::kUnknownFuture}, uint32_t{sim::kImported}}) {  // an imported record knows 5 s
+    sim::Labels unknown = steady(10);
+    unknown.unknown = flags;
+    RecordMeasures none;
+    measure_far(unknown, longer, none);
+    EXPECT_FALSE(none.get("ade_6_4s")) << flags;
+  }
+}
+
+TEST(Measures, ReadNoMoreOfAnImportedFutureThanItKnows) {
+  const auto iou = [](uint32_t flags, float stand_in_mps) {
+    sim::Labels l = steady(10);
+    l.unknown = flags;
+    for (size_t k = sim::kImportedFutureSteps; k < l.future.size(); ++k) l.future[k].x = l.future[k - 1].x + 0.1F * stand_in_mps;
+    RecordMeasures m;
+    measure_plan(l, straight(10), {}, {}, m);
+    return *m.get("meta_action_iou");
+  };
+  EXPECT_LT(iou(0, 0), 0.95) << "who stands in the end does not keep his speed";
+  EXPECT_NEAR(iou(sim::kImported, 0), 1, 1e-12) << "what stands in for the rest is not measured";
 }
 
 TEST(Measures, OfRolloutsAreTheLeastTheMeanAndTheAverages) {

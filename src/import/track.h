@@ -49,7 +49,7 @@ class Track {
 /// on; below kKnownFutureS of it, future and behaviour are unknown. The history may reach back before the track only where the caller
 /// allows it: it is continued likewise.
 sim::Labels labels_at(const Track& track, double now_s, sim::Intent intent);
-constexpr double kHistoryS = 3.75, kKnownFutureS = 5.0;
+constexpr double kHistoryS = 3.75, kKnownFutureS = 0.1 * static_cast<double>(sim::kImportedFutureSteps);
 
 /// The behaviour of labels whose future is known (plan/feasibility.h), marked as known.
 void label_behaviour(sim::Labels& labels);

@@ -91,6 +91,13 @@ struct Labels {
   /// The texts of drive-cot (cot.h), where the seed does not tell and somebody did; beside bodies alone.
   std::shared_ptr<const CotLabels> cot;
 };
+/// How many tenths of a second of `future` are known, from the first on: all of a simulated record; 5 s of an imported one
+/// (import/track.h), behind which a stand-in goes straight on.
+constexpr size_t kImportedFutureSteps = 50;
+inline size_t known_future_steps(const Labels& l) {
+  if ((l.unknown & kUnknownFuture) != 0) return 0;
+  return (l.unknown & kImported) != 0 ? kImportedFutureSteps : l.future.size();
+}
 /// Future position at t seconds (linear between the 10 Hz samples), t in (0, 6.4].
 Vec2 future_at(const Labels& l, double t_s);
 

@@ -58,6 +58,9 @@ TEST_F(Codebook, IsRefusedInWords) {
   refused({"codebook", "--count", "20", "--out", path("x.json"), "--length", "4"}, 2, "--length");
   refused({"codebook", "--count", "20", "--out", path("x.json"), "--codes", "1"}, 2, "--codes");
   refused({"codebook", "--count", "2", "--out", path("x.json")}, 3, "different pieces of path");
+  // Of an imported record 5 s are known: codes are of 6.4 s.
+  ASSERT_EQ(run({"import", "wod-e2e", fixture("import/wod/frames.tfrecord"), "--out", path("wod")}).code, 0);
+  refused({"codebook", "--records", path("wod"), "--out", path("x.json")}, 3, "expected records that know 6.4 s of their future");
   refused({"codebook", "--records", path("nowhere"), "--out", path("x.json")}, 3, "nowhere");
   refused({"codebook", "--count", "2", "--measure", path("nowhere.json")}, 3, "nowhere.json");
   write("no.json", "{\"format\": \"another\"}");

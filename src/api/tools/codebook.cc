@@ -19,9 +19,9 @@ namespace {
 constexpr int32_t kMostLength = 64;
 using Futures = std::vector<std::vector<Pose>>;
 
-/// Futures of records that know theirs.
+/// Futures of records that know all of theirs: behind 5 s an imported one has a stand-in, which codes would be made of and measured on.
 Result<Futures> futures_of(const slipstream::CodebookOptions& o, const slipstream::Progress& progress,
-                           const slipstream::CancelToken& cancel) {
+                           const slipstream::CancelToken& cancel, std::string& remarks) {
   Futures out;
   std::optional<sim::RecordSet> set;
   if (!o.records.empty()) {
@@ -38,10 +38,15 @@ Result<Futures> futures_of(const slipstream::CodebookOptions& o, const slipstrea
       SLIP_TRY(sim::Record r, sim::make_record(o.first_seed + static_cast<uint64_t>(i), {}, false));
       labels = std::move(r.labels);
     }
-    if ((labels.unknown & sim::kUnknownFuture) == 0) out.push_back(future_poses(labels));
+    if (sim::known_future_steps(labels) == labels.future.size()) out.push_back(future_poses(labels));
     if (progress) progress("reading", i + 1, count);
   }
-  if (out.empty()) return bad_input("{}: expected records with a future, got none", set ? o.records : "codebook");
+  if (out.empty())
+    return bad_input(
+        "{}: expected records that know 6.4 s of their future, as simulated ones do (imported ones know 5 s), got none",
+        set ? o.records : "codebook");
+  if (const int64_t less = count - static_cast<int64_t>(out.size()); less > 0)
+    remarks = fmt::format("records: {} of {} know less than 6.4 s of their future and are left out\n", less, count);
   return out;
 }
 
@@ -77,7 +82,8 @@ Result<slipstream::Report> make(const std::string& out, const slipstream::Codebo
   if (const auto folder = std::filesystem::path(out).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, ec);
   if (ec) return bad_input("{}: expected a place for the codebook, got: {}", out, ec.message());
-  SLIP_TRY(const Futures all, futures_of(o, progress, cancel));
+  std::string remarks;
+  SLIP_TRY(const Futures all, futures_of(o, progress, cancel, remarks));
   // Every tenth path is not learned from: its error is that of a path that the book has not seen.
   Futures seen, held_out;
   for (size_t i = 0; i < all.size(); ++i) (i % 10 == 0 ? held_out : seen).push_back(all[i]);
@@ -93,14 +99,17 @@ Result<slipstream::Report> make(const std::string& out, const slipstream::Codebo
   SLIP_TRY_(write_file(out, json::serialize(document) + "\n"));
   if (!o.tokenizer.empty())
     SLIP_TRY_(add_code_tokens(o.tokenizer, std::filesystem::path(out).parent_path(), {.codes = length, .code_values = o.codes}));
-  return report_of(json::object{{"out", out},
-                                {"codes", book.codes()},
-                                {"steps", book.steps()},
-                                {"length", length},
-                                {"records", all.size()},
-                                {"error_m", error_json(error)}},
-                   fmt::format("{}: {} codes of {:.1f} s out of {} paths; {} are a trajectory of 6.4 s\n{}", out, book.codes(),
-                               book.steps() * TrajectoryCodebook::kStepS, seen.size(), length, error_text(error)));
+  slipstream::Report report =
+      report_of(json::object{{"out", out},
+                             {"codes", book.codes()},
+                             {"steps", book.steps()},
+                             {"length", length},
+                             {"records", all.size()},
+                             {"error_m", error_json(error)}},
+                fmt::format("{}: {} codes of {:.1f} s out of {} paths; {} are a trajectory of 6.4 s\n{}", out, book.codes(),
+                            book.steps() * TrajectoryCodebook::kStepS, seen.size(), length, error_text(error)));
+  report.remarks = std::move(remarks);
+  return report;
 }
 
 Result<slipstream::Report> measure(const std::string& file, const slipstream::CodebookOptions& o,
@@ -108,15 +117,19 @@ Result<slipstream::Report> measure(const std::string& file, const slipstream::Co
   SLIP_TRY(const CodebookPtr book, TrajectoryCodebook::load(file));
   const int32_t length = o.length > 0 ? o.length : (kMostLength + book->steps() - 1) / book->steps();
   SLIP_TRY_(check_length(length, book->steps()));
-  SLIP_TRY(const Futures all, futures_of(o, progress, cancel));
+  std::string remarks;
+  SLIP_TRY(const Futures all, futures_of(o, progress, cancel, remarks));
   const CodebookError error = codebook_error(*book, all, length);
-  return report_of(json::object{{"codebook", file},
-                                {"codes", book->codes()},
-                                {"steps", book->steps()},
-                                {"length", length},
-                                {"error_m", error_json(error)}},
-                   fmt::format("{}: {} codes of {:.1f} s; {} are a trajectory of 6.4 s\n{}", file, book->codes(),
-                               book->steps() * TrajectoryCodebook::kStepS, length, error_text(error)));
+  slipstream::Report report =
+      report_of(json::object{{"codebook", file},
+                             {"codes", book->codes()},
+                             {"steps", book->steps()},
+                             {"length", length},
+                             {"error_m", error_json(error)}},
+                fmt::format("{}: {} codes of {:.1f} s; {} are a trajectory of 6.4 s\n{}", file, book->codes(),
+                            book->steps() * TrajectoryCodebook::kStepS, length, error_text(error)));
+  report.remarks = std::move(remarks);
+  return report;
 }
 
 }  // namespace
