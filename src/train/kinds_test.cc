@@ -19,6 +19,7 @@
 #include "train/heads/flow_network.h"
 #include "train/heads/pilot_network.h"
 #include "train/heads/target.h"
+#include "train/loop/loss_log.h"
 #include "train/loop/trainer.h"
 #include "train/model/weights.h"
 
@@ -237,6 +238,42 @@ TEST_F(Kinds, ATrajectoryHeadReadsTheSameKeys) {
   ASSERT_TRUE(head->sample(x, action));
   ASSERT_TRUE(head->sample(x, again));
   EXPECT_EQ(action, again);
+}
+
+/// The samples of another source; of some nobody recorded the future.
+class Unrecorded : public SampleSource {
+ public:
+  Unrecorded(SampleSource& all, int64_t every) : all_(all), every_(every) {}
+  Result<Sample> get(int64_t index) override {
+    SLIP_TRY(Sample s, all_.get(index));
+    if (index % every_ == 0) s.future.clear();
+    return s;
+  }
+
+ private:
+  SampleSource& all_;
+  int64_t every_;
+};
+
+// Samples without a future are passed over, and data that have none at all are refused before there is a folder.
+TEST_F(Kinds, ATrajectoryHeadLearnsRecordedFuturesAlone) {
+  const json::object objective{{"rows", 8},         {"encoder", 16},           {"features", 6},
+                               {"hidden_size", 32}, {"intermediate_size", 48}, {"scale_samples", 4},
+                               {"steps", 3}};
+  TrainConfig c = config("trajectory", objective, "half");
+  c.steps = 1;
+  const auto all = must(make_source(c.data, c.tokenizer));
+  Unrecorded half(*all, 2), none(*all, 1);
+  const TrainReport report = must(train(c, half, {.quiet = true}));
+  EXPECT_GT(report.loss, 0);
+  const auto log = must(read_loss_log(c.out / "loss.jsonl"));
+  ASSERT_TRUE(log.back().validation);
+  EXPECT_LT(*log.back().validation, 0);
+  c.out = root_ / "none";
+  const auto refused = train(c, none, {.quiet = true});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "data: expected samples with 8 steps of a trajectory, got none among the first 4");
+  EXPECT_FALSE(fs::exists(c.out));
 }
 
 // A head that reads any share of an answer: the answer stops at a section, and what was asked is refused in words where it does not fit.

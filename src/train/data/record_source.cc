@@ -303,8 +303,9 @@ class SampleMaker {
   std::vector<uint32_t> known_;  // by the form's section: the bit of an imported record that knows nothing of it
 };
 
-/// Does the expert brake, to 0.6 of its speed 2 or 5 s on, or stand and stay?
+/// Does the expert brake, to 0.6 of its speed 2 or 5 s on, or stand and stay? A future that nobody recorded tells of neither.
 bool brakes(const sim::Labels& l) {
+  if ((l.unknown & sim::kUnknownFuture) != 0) return false;
   const auto speed = [&](double t) {
     const sim::Vec2 a = sim::future_at(l, t - 0.5), b = sim::future_at(l, t);
     return std::hypot(b.x - a.x, b.y - a.y) / 0.5;

@@ -84,13 +84,14 @@ TEST_F(RecordSource, RefusesUnknownKeys) {
 TEST_F(RecordSource, TakesBrakingRecordsAlone) {
   data_["only"] = "braking";
   int sets = 0;
+  uint32_t unknown = 0;
   // Speeds now and 5 s on; in between they change evenly.
   const auto error_of = [&](std::initializer_list<std::pair<float, float>> speeds) {
     const fs::path folder = set_.path / std::to_string(sets++);
     auto w = must(sim::RecordSetWriter::create(folder, "made"));
     for (const auto& [now, then] : speeds) {
       sim::Record r = must(sim::make_record(7, {}, false));
-      r.labels.v0_mps = now;
+      r.labels.v0_mps = now, r.labels.unknown = unknown;
       float x = 0;
       for (size_t i = 0; i < r.labels.future.size(); ++i) {
         const float t = std::min(0.1F * static_cast<float>(i + 1), 5.0F);
@@ -106,8 +107,22 @@ TEST_F(RecordSource, TakesBrakingRecordsAlone) {
   EXPECT_EQ(error_of({{10, 5}, {10, 10}, {0, 0}, {3, 0}}), "no error") << "two brake, one stands and stays";
   EXPECT_THAT(error_of({{10, 7}, {10, 10}, {0, 4}, {3, 0}, {8, 2}}),
               testing::HasSubstr("only: expected at least 3 records that are braking, got 2"));
+  unknown = sim::kImported | sim::kUnknownFuture;
+  EXPECT_THAT(error_of({{10, 5}, {10, 5}, {10, 5}}), testing::HasSubstr("got 0")) << "a stand-in for a future does not brake";
   data_["only"] = "turning";
   EXPECT_THAT(error(), testing::HasSubstr("only: expected braking, got turning"));
+}
+
+TEST(FutureSteps, AreThoseThatARecordKnows) {
+  sim::Labels l;
+  for (size_t i = 0; i < l.future.size(); ++i) l.future[i].x = static_cast<float>(i + 1);
+  EXPECT_EQ(future_steps(l).size(), 3 * l.future.size());
+  l.unknown = sim::kImported;
+  const std::vector<float> known = future_steps(l);
+  ASSERT_EQ(known.size(), 3 * sim::kImportedFutureSteps);
+  EXPECT_EQ(known[known.size() - 3], 1);
+  l.unknown |= sim::kUnknownFuture;
+  EXPECT_TRUE(future_steps(l).empty());
 }
 
 TEST_F(RecordSource, TellsASteadyHistoryOfAsManySamplesAsAreAskedFor) {

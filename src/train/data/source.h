@@ -76,7 +76,7 @@ Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data);
 /// Sources over simulator records; kUnsupported for a kind it does not know. Implemented in record_source.cc.
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder);
 
-/// Sample::future of a record.
+/// Sample::future of a record: what it knows of it.
 std::vector<float> future_steps(const sim::Labels& labels);
 /// What is wrong with a sample's shapes, or nothing.
 Status check_sample(const Sample& s);

@@ -132,7 +132,7 @@ Outline outline_of(const Form& form) {
 std::vector<float> future_steps(const sim::Labels& labels) {
   std::vector<float> out;
   sim::FutureState before;
-  for (const sim::FutureState& at : labels.future) {
+  for (const sim::FutureState& at : std::span(labels.future).first(sim::known_future_steps(labels))) {
     for (const float step : {at.x - before.x, at.y - before.y, at.yaw - before.yaw}) out.push_back(step);
     before = at;
   }

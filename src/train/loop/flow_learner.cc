@@ -7,6 +7,7 @@
 // dyaw), divided by their deviation over the first `scale_samples` samples less their mean. Noise and time are keyed by (seed, step, sample).
 // "until": the answer is read up to this section of its form (the plan itself, say); absent: to its end. "cut": each sample is read up to a
 // drawn section's end, the prompt alone among them, so that one head plans from what is decided so far.
+// Samples whose future nobody recorded are neither learned nor scored. Imported records know 5 s of it: "rows" is 50 at most for them.
 // Under graph visibility the keys are those that a further field would see whose ancestors are all fields of what is read.
 // Validation: minus the mean displacement error at 3 s of trajectories sampled from keyed noise, metres.
 // The checkpoint is a folder for a FlowHead (models/draft/flow_head.h).
@@ -67,6 +68,7 @@ class FlowLearner final : public HeadLearner {
       Sums sums;
       for (int64_t i = first; i < last; ++i) {
         SLIP_TRY(const Seen* seen, seen_.get(*this, step, i, [&] { return see(step, i); }));
+        if (!seen->knows_future()) continue;
         FlowSample f{.prefix = read_part(*seen, stream(step, i, 1)), .action = seen->action, .noise = {}};
         PhiloxStream draw = stream(step, i, 0);
         f.noise = gaussians(draw, f.action.size());
@@ -79,16 +81,20 @@ class FlowLearner final : public HeadLearner {
   }
 
   Result<double> validate() override {
-    double error = 0;
+    double error = 0, count = 0;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
       SLIP_TRY(const Seen* seen, seen_.get(*this, 0, i, [&] { return see(0, i); }));
+      if (!seen->knows_future()) continue;
       const FlowPrefix p = read_part(*seen, stream(0, i, 1));
       PhiloxStream draw = stream(0, i, 0);
       const size_t n = static_cast<size_t>(network_->shape().rows) * kAction;
       const std::vector<double> steps = network_->sample(p, gaussians(draw, n));
       error += displacement(*seen, std::span(steps).last(n));
+      ++count;
     }
-    return -error / static_cast<double>(std::max<int64_t>(1, c_.validation.samples));
+    if (count == 0)
+      return bad_input("validation: expected samples that know their future, got {} that do not", c_.validation.samples);
+    return -error / count;
   }
 
   Status publish(const std::filesystem::path& folder, std::span<const float> values) const override {
@@ -129,7 +135,8 @@ class FlowLearner final : public HeadLearner {
   struct Seen {
     FlowPrefix prefix;
     std::vector<FlowPrefix> ends;  // rows and positions alone; the prompt's first
-    std::vector<float> action;
+    std::vector<float> action;     // empty where nobody recorded it: such a sample is neither learned nor scored
+    bool knows_future() const { return !action.empty(); }
   };
 
   static std::vector<float> gaussians(PhiloxStream& draw, size_t count) {
@@ -155,8 +162,9 @@ class FlowLearner final : public HeadLearner {
     double count = 0;
     for (int32_t i = 0; i < samples; ++i) {
       SLIP_TRY(const Sample s, source_.get(c_.first_sample + i));
-      SLIP_TRY_(check_future(s));
       graph_ = s.graph != nullptr;
+      if (s.future.empty()) continue;
+      SLIP_TRY_(check_future(s));
       for (int32_t r = 0; r < network_->shape().rows; ++r)
         for (size_t k = 0; k < kAction; ++k) {
           const double x = static_cast<double>(s.future[static_cast<size_t>(r) * kAction + k]);
@@ -165,6 +173,9 @@ class FlowLearner final : public HeadLearner {
         }
       count += network_->shape().rows;
     }
+    if (count == 0)
+      return unsupported("data: expected samples with {} steps of a trajectory, got none among the first {}",
+                         network_->shape().rows, samples);
     for (size_t k = 0; k < kAction; ++k) {
       mean_.push_back(sum[k] / count);
       deviation_.push_back(std::sqrt(std::max(1e-8, squares[k] / count - mean_[k] * mean_[k])));
@@ -224,6 +235,7 @@ class FlowLearner final : public HeadLearner {
   Result<Seen> see(int64_t step, int64_t i) {
     SLIP_TRY(const Sample s, sample(step, i));
     Seen seen;
+    if (s.future.empty()) return seen;
     SLIP_TRY(seen.action, normalised(s));
     SLIP_TRY_(s.graph ? see_graph(s, seen) : see_chain(s, seen));
     return seen;
