@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream-train: the trainer's door.
 //   slipstream-train --config F.json            train
-//   slipstream-train --resume DIR [--config F]  go on from a checkpoint, in its run's folder (its own config unless another is
-//                                               given, whose output folder counts then)
+//   slipstream-train --resume DIR [--config F]  go on from a checkpoint, in its run's folder (its own config, with the --steps and
+//                                               --max-minutes that it was given, unless another is given, whose output folder counts then)
 //   slipstream-train --forward ROWS.json --model DIR --out X.safetensors [--pixels P.safetensors] [--dtype f32|bf16|f64]
 #include <fmt/format.h>
 #include <malloc.h>
@@ -129,8 +129,8 @@ slip::Result<slip::TrainConfig> asked_config(const Arguments& a, std::optional<s
   SLIP_TRY(slip::TrainConfig config, a.config.empty() ? resumed_config(*from) : slip::TrainConfig::load(a.config));
   if (!out.empty()) config.out = out;
   if (config.out.empty()) return slip::usage_error("{}: expected \"out\" or --out, the run's folder, got neither", a.config);
-  if (a.steps > 0) config.steps = config.schedule.steps = a.steps;
-  if (a.max_minutes >= 0) config.max_minutes = a.max_minutes;
+  if (a.steps > 0) config.set_steps(a.steps);
+  if (a.max_minutes >= 0) config.set_max_minutes(a.max_minutes);
   choose_precision(config, a.quiet);
   return config;
 }
@@ -157,8 +157,7 @@ slip::Status run_training(const Arguments& a) {
     return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}",
                                                                 report.steps, report.checkpoint.string())};
   if (first && report.samples_per_s == 0)
-    slip::say(
-        fmt::format("slipstream-train: nothing left to do: all {} steps are in {}\n", report.steps, report.checkpoint.string()));
+    slip::say(fmt::format("slipstream-train: nothing left to do: {} steps are in {}\n", report.steps, report.checkpoint.string()));
   else if (first)
     slip::say(fmt::format("slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
                           report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,

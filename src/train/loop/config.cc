@@ -31,7 +31,8 @@ Status read_shape(const json::object& o, TrainConfig& c, const std::string& wher
   SLIP_TRY(const double fraction, number_or(o, "decay_fraction", 0.2, where));
   if (!(fraction > 0 && fraction <= 1))
     return bad_input("{}: decay_fraction: expected a number in (0, 1], got {}", where, fraction);
-  c.schedule.decay_steps = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(c.steps)));
+  c.schedule.decay_fraction = fraction;
+  c.schedule.set_steps(c.steps);
   return {};
 }
 
@@ -274,6 +275,20 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
   SLIP_TRY(const std::string out, string_or(root, "out", "", where));
   c.out = out;
   return c;
+}
+
+void TrainConfig::set_steps(int64_t n) {
+  steps = n;
+  schedule.set_steps(n);
+  source["steps"] = n;
+}
+
+void TrainConfig::set_max_minutes(double minutes) {
+  max_minutes = minutes;
+  source["max_minutes"] = minutes;
+  if (minutes > 0 || !schedule.by_time) return;
+  schedule.by_time = false;  // no time that it could follow: a configuration that says so is refused
+  source["schedule"].as_object()["by"] = "steps";
 }
 
 Result<TrainConfig> TrainConfig::load(const std::filesystem::path& file) {

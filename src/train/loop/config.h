@@ -32,7 +32,7 @@
 //                 "decay_fraction": 0.2, "shape": "exponential" | "linear" | "cosine" | "sqrt"},      the last two with "wsd"
 //    "validation": {"every": 100, "samples": 32, "first_sample": N, "patience": 3},      samples from `first_sample` on are scored every so
 //                                         many steps; the best values are what checkpoints publish; patience > 0: stops after so many
-//                                         scores without a better one. Keep the samples apart from those that are trained on
+//                                         scores without a better one. Refused where they are beyond the data's end, or trained on
 //    "shards": 8,                         a step's gradient is a sum over so many parts of its samples in a fixed tree, so that 1, 2, 4 and 8
 //                                         processes make the same bits (parallel/shard_sum.h); a power of two
 //    "recompute": false,                  layers keep their inputs alone and run again in the backward pass: less memory, a third more time
@@ -73,7 +73,7 @@ struct ValidationRule {
 };
 
 struct TrainConfig {
-  json::object source;  // as read, model resolved: what trainer.json keeps
+  json::object source;  // as read, model resolved, with what the setters below changed: what trainer.json keeps
   json::object model;
   ModelShape shape;
   std::string init, init_tokenizer, tokenizer;
@@ -111,6 +111,11 @@ struct TrainConfig {
   std::shared_ptr<Processes> processes = alone();  // not read: who trains together is for the program to say
   /// This process's part of each step; whoever starts has checked that there is one.
   ShardRange range() const { return *shards_of(shards, processes->rank(), processes->size()); }
+
+  /// In place of what was read: a run that goes on from a checkpoint has the same end and the same schedule. 0 minutes: no limit, and a schedule
+  /// by time becomes one by steps.
+  void set_steps(int64_t n);
+  void set_max_minutes(double minutes);
 
   static Result<TrainConfig> parse(const json::object& config, const std::string& where);
   static Result<TrainConfig> load(const std::filesystem::path& file);

@@ -52,6 +52,34 @@ TEST(TrainConfig, AnAdapterHasAPositiveAlpha) {
   EXPECT_THAT(error(c), HasSubstr("c.json: objective: alpha: expected above 0, got 0"));
 }
 
+TEST(TrainConfig, AnotherNumberOfStepsKeepsTheShareThatGoesDown) {
+  json::object c = with("schedule", R"({"kind": "wsd", "decay_fraction": 0.2, "shape": "linear", "final_fraction": 0})");
+  c["steps"] = 100, c["optimizer"] = json::object{{"lr", 1.0}};
+  TrainConfig config = *TrainConfig::parse(c, "c.json");
+  EXPECT_EQ(config.schedule.decay_steps, 20);
+  config.set_steps(10);
+  EXPECT_EQ(config.schedule.decay_steps, 2);
+  EXPECT_EQ(config.schedule.at(8), 1);
+  EXPECT_EQ(config.schedule.at(9), 0.5);
+  EXPECT_EQ(config.schedule.at(10), 0);
+  config.set_steps(1000);
+  EXPECT_EQ(config.schedule.decay_steps, 200);
+  EXPECT_EQ(TrainConfig::parse(config.source, "trainer.json")->schedule.decay_steps, 200) << "what a checkpoint keeps";
+}
+
+TEST(TrainConfig, WithoutALimitOfTimeADecayFollowsSteps) {
+  json::object c = with("schedule", R"({"kind": "cosine", "by": "time"})");
+  c["max_minutes"] = 5;
+  TrainConfig config = *TrainConfig::parse(c, "c.json");
+  config.set_max_minutes(7);
+  EXPECT_TRUE(TrainConfig::parse(config.source, "trainer.json")->schedule.by_time);
+  config.set_max_minutes(0);
+  const auto again = TrainConfig::parse(config.source, "trainer.json");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_FALSE(again->schedule.by_time);
+  EXPECT_EQ(again->max_minutes, 0);
+}
+
 TEST(TrainConfig, TextsAreForModelsWithoutAForm) {
   json::object c = with("data", R"({"kind": "texts", "first_seed": 1, "count": 5})");
   EXPECT_EQ(error(c), "no error");

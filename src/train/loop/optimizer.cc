@@ -95,6 +95,11 @@ double shape_of(Decay decay, double r) {
 
 }  // namespace
 
+void RateSchedule::set_steps(int64_t n) {
+  steps = n;
+  if (decay_fraction > 0) decay_steps = std::max<int64_t>(1, std::llround(decay_fraction * static_cast<double>(n)));
+}
+
 double RateSchedule::at(int64_t step, double progress) const {
   if (warmup > 0 && step < warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
   if (decay == Decay::kConstant) return lr;

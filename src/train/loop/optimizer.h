@@ -51,8 +51,11 @@ struct RateSchedule {
   double lr = 1e-3, final_fraction = 0.1;  // what decays ends at lr * final_fraction
   int64_t warmup = 0, steps = 0;
   Decay decay = Decay::kConstant;
-  int64_t decay_steps = 0;  // > 0: warm-up, stable, decay: only the last so many steps go down; else all behind the warm-up
-  bool by_time = false;     // decay follows the time budget, where steps do not outrun it
+  int64_t decay_steps = 0;    // > 0: warm-up, stable, decay: only the last so many steps go down; else all behind the warm-up
+  double decay_fraction = 0;  // of the steps, of warm-up, stable, decay as a configuration asks for it; decay_steps follows from it
+  bool by_time = false;       // decay follows the time budget, where steps do not outrun it
+  /// Another number of steps: what goes down stays the same share of them.
+  void set_steps(int64_t n);
   /// For step 1, 2, ...; warm-up rises linearly to lr at step `warmup`. `progress` in [0, 1] replaces step / steps when a time
   /// budget ends the run before its steps do; pass a negative number otherwise.
   double at(int64_t step, double progress = -1) const;

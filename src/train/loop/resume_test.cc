@@ -61,7 +61,7 @@ class Resume : public testing::Test {
 };
 
 TEST_F(Resume, GoesOnInTheRunsFolderFromAnyOther) {
-  EXPECT_EQ(train(away_, {"--resume", (here_ / "run").string()}), 0) << said_;
+  EXPECT_EQ(train(away_, {"--resume", (here_ / "run").string(), "--steps", "4"}), 0) << said_;
   EXPECT_TRUE(fs::exists(here_ / "run" / "step-4" / "tokenizer.json")) << "the configuration's paths start where the run did";
   EXPECT_TRUE(fs::is_empty(away_));
   EXPECT_EQ(train(root_, {"--resume", "here/run/step-4", "--steps", "5"}), 0) << said_;
@@ -72,14 +72,14 @@ TEST_F(Resume, GoesOnInTheRunsFolderFromAnyOther) {
 }
 
 TEST_F(Resume, WritesWhereOutSaysSeenFromTheCallersFolder) {
-  EXPECT_EQ(train(away_, {"--resume", "../here/run", "--out", "mine"}), 0) << said_;
+  EXPECT_EQ(train(away_, {"--resume", "../here/run", "--steps", "4", "--out", "mine"}), 0) << said_;
   EXPECT_TRUE(fs::exists(away_ / "mine" / "step-4" / "tokenizer.json"));
   EXPECT_FALSE(fs::exists(here_ / "run" / "step-4"));
 }
 
 TEST_F(Resume, GoesOnWhereTheFirstWorkingFolderIsGone) {
   fs::rename(here_, root_ / "moved");
-  EXPECT_EQ(train(root_ / "moved", {"--resume", "run"}), 0) << said_;
+  EXPECT_EQ(train(root_ / "moved", {"--resume", "run", "--steps", "4"}), 0) << said_;
   EXPECT_TRUE(fs::exists(root_ / "moved" / "run" / "step-4" / "tokenizer.json"));
 }
 
@@ -126,6 +126,20 @@ TEST_F(Resume, AStepThatTheCheckpointDoesNotHoldIsRefused) {
 TEST_F(Resume, SaysHowManyStepsAreAskedForAndDone) {
   EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "1"}), 0) << said_;
   EXPECT_NE(said_.find("nothing is left to train: the run is at step 2, and 1 is asked for"), std::string::npos) << said_;
+}
+
+TEST_F(Resume, KeepsTheStepsAndMinutesOfTheCommandLine) {
+  EXPECT_EQ(train(here_, {"--resume", "run"}), 0) << said_;
+  EXPECT_NE(said_.find("nothing is left to train: 2 of 2 steps are done"), std::string::npos) << said_;
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "9", "--max-minutes", "0.000001"}), 0) << said_;
+  EXPECT_EQ(train(here_, {"--resume", "run"}), 0) << said_;
+  EXPECT_NE(said_.find("nothing is left to train: "), std::string::npos) << said_;
+  EXPECT_NE(said_.find("minutes are over (--max-minutes N goes on to N)"), std::string::npos) << said_;
+  const auto config = checkpoint_config(here_ / "run" / "step-2");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->steps, 9);
+  EXPECT_EQ(config->schedule.steps, 9);
+  EXPECT_NEAR(config->max_minutes, 1e-6, 1e-12);
 }
 
 TEST_F(Resume, RefusesNumbersOfStepsAndMinutesThatAreNone) {

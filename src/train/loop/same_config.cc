@@ -34,11 +34,11 @@ uint64_t hash_of(const json::value& v) {
   return fnv1a(json::serialize(v));
 }
 
-/// What this process trains: the configuration as it was read, and what the command line and the processor changed in it.
+/// What this process trains: the configuration as it was read, with what the command line changed, and what the processor did.
 json::object effective(const TrainConfig& c) {
   json::object out = c.source;
   out["kind"] = word_of(c.objective);
-  out["steps"] = c.steps;
+  out["steps"] = c.steps;  // also where the file leaves it out
   out["max_minutes"] = c.max_minutes;
   out["precision"] = c.precision == Precision::kBF16 ? "bf16" : "f32";
   return out;
