@@ -19,6 +19,7 @@
 #include "train/heads/flow_network.h"
 #include "train/heads/pilot_network.h"
 #include "train/heads/target.h"
+#include "train/loop/batcher.h"
 #include "train/loop/loss_log.h"
 #include "train/loop/trainer.h"
 #include "train/model/weights.h"
@@ -493,6 +494,38 @@ TEST(CodesOfTrajectories, ACheckpointTakesTheCodebookAlong) {
   const auto without = make_source(c.data, c.tokenizer);
   ASSERT_FALSE(without);
   EXPECT_NE(without.error().message.find("expected the codebook codebook.json"), std::string::npos) << without.error().message;
+}
+
+/// The number of samples alone.
+class Counted : public SampleSource {
+ public:
+  explicit Counted(int64_t size) : size_(size) {}
+  Result<Sample> get(int64_t) override { return bad_input("sample: expected none to be asked for, got one"); }
+  int64_t size() const override { return size_; }
+
+ private:
+  int64_t size_;
+};
+
+TEST(ShippedConfigurations, HoldOutWhatTheyDoNotTrainOn) {
+  const fs::path before = fs::current_path();
+  fs::current_path(SLIP_SOURCE_DIR);  // where their paths start
+  int validated = 0;
+  for (const auto& entry : fs::recursive_directory_iterator("configs")) {
+    if (entry.path().extension() != ".json") continue;
+    json::value file = must(read_json(entry.path()));
+    if (!file.is_object() || !file.get_object().contains("validation")) continue;
+    json::object& o = file.get_object();
+    if (!o.contains("model") && !o.contains("target"))
+      o["target"] = "models/demo-cot";  // a study's stage, whose target the study knows
+    const Result<TrainConfig> c = TrainConfig::parse(o, entry.path().string());
+    ASSERT_TRUE(c) << c.error().message;
+    const Status held_out = check_held_out(Counted(must(get_int(c->data, "count", "data"))), *c);
+    EXPECT_TRUE(held_out) << entry.path() << ": " << held_out.error().message;
+    ++validated;
+  }
+  EXPECT_GE(validated, 12);
+  fs::current_path(before);
 }
 
 TEST(SmokeConfigurations, EveryKindHasOneOfTwentySteps) {

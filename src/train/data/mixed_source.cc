@@ -38,6 +38,17 @@ class MixedSource : public SampleSource {
   }
   Outline outline() const override { return outline_; }
 
+  /// Until a part comes round, in whole cycles; what is left of the last one is not told.
+  int64_t size() const override {
+    int64_t out = 0;
+    for (const Part& p : parts_) {
+      if (p.source->size() == 0) continue;
+      const int64_t own = std::max<int64_t>(1, p.source->size() / p.share * cycle_);
+      out = out == 0 ? own : std::min(out, own);
+    }
+    return out;
+  }
+
   Result<Sample> get(int64_t index) override {
     const int64_t whole_cycles = index / cycle_;
     int64_t within = index % cycle_;

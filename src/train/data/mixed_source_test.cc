@@ -33,6 +33,19 @@ TEST(MixedSource, GivesEachPartItsShareInItsOwnOrder) {
   EXPECT_EQ((*mixed)->get(1003)->tokens, (*mixed)->get(1003)->tokens) << "sample i is the same whatever came before it";
 }
 
+TEST(MixedSource, IsAsLargeAsThePartThatComesRoundFirst) {
+  const auto size = [](int64_t a, int64_t b) {
+    const std::string text = fmt::format(
+        R"({{"kind": "mixed", "parts": [{{"share": 1, "kind": "toy", "size": {}}}, {{"share": 3, "kind": "toy", "size": {}}}]}})",
+        a, b);
+    return (*make_source(object(text), ""))->size();
+  };
+  EXPECT_EQ(size(0, 0), 0);
+  EXPECT_EQ(size(10, 0), 40);
+  EXPECT_EQ(size(10, 9), 12);
+  EXPECT_EQ(size(0, 2), 1) << "not even a cycle: one sample is certain";
+}
+
 TEST(MixedSource, SaysWhichPartIsWrong) {
   const auto message = [](const std::string& text) {
     const auto made = make_source(object(text), "");

@@ -325,6 +325,7 @@ class RecordSource : public SampleSource {
     return maker_.make(labels, pictures, index);
   }
   Outline outline() const override { return maker_.outline(); }
+  int64_t size() const override { return static_cast<int64_t>(records_.size()); }
 
  private:
   SampleMaker maker_;
@@ -358,6 +359,7 @@ class SimulatedSource : public SampleSource {
     return maker_.make(r.labels, r.images, index);
   }
   Outline outline() const override { return maker_.outline(); }
+  int64_t size() const override { return count_; }
 
  private:
   SampleMaker maker_;

@@ -43,6 +43,7 @@ class RobotSource : public SampleSource {
     if (!sample) return bad_input("{}: {}", step.where, sample.error().message);
     return sample;
   }
+  int64_t size() const override { return p_.count; }
 
  private:
   Result<Sample> make(const Step& step) const {

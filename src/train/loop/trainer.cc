@@ -15,6 +15,7 @@
 #include "base/progress.h"
 #include "base/standard_streams.h"
 #include "base/threads/threads.h"
+#include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"
 #include "train/loop/loss_log.h"
@@ -61,15 +62,16 @@ class Run {
   Result<TrainReport> loop() {
     start_ = Clock::now();
     first_step_ = step_;
-    while (step_ < c_.steps) {
+    const bool over = options_.resume && !why_over().empty();
+    report_.stopped_early = over && step_ < c_.steps;
+    while (!over && step_ < c_.steps) {
       const Status done = one_step();
       const bool told = c_.processes->size() > 1;  // that another process was interrupted first
       const bool cut_short =
           !done && (done.error().kind == ErrorKind::kCancelled || told) && interrupted();  // in the middle of a step
       if (!done && !cut_short) return done.error();
       if (done) SLIP_TRY_(validate());
-      const bool enough = c_.validation.patience > 0 && worse_ >= c_.validation.patience;
-      if (enough && step_ < c_.steps) {
+      if (out_of_patience() && step_ < c_.steps) {
         report_.stopped_early = true;
         break;
       }
@@ -119,6 +121,8 @@ class Run {
         say(fmt::format("slipstream-train: nothing is left to train: {} of {} steps are done (--steps N goes on to N)\n", step_,
                         c_.steps));
       earlier_s_ = state.elapsed_s;
+      if (const std::string why = why_over(); step_ < c_.steps && !why.empty() && !quiet_)
+        say(fmt::format("slipstream-train: nothing is left to train: {}\n", why));
       SLIP_TRY(points_, read_loss_log(*options_.resume / "loss.jsonl"));
       if (const int64_t logged = points_.empty() ? 0 : points_.back().step; logged != step_)
         return bad_input("{}: step: expected {}, the last one in loss.jsonl, got {}", (*options_.resume / "trainer.json").string(),
@@ -149,6 +153,14 @@ class Run {
     return {};
   }
   bool out_of_time() const { return c_.max_minutes > 0 && elapsed() > 60 * c_.max_minutes; }
+  bool out_of_patience() const { return c_.validation.patience > 0 && worse_ >= c_.validation.patience; }
+  /// What ended a run before its steps did; empty where nothing has.
+  std::string why_over() const {
+    if (out_of_patience()) return fmt::format("{} scores in a row were not better than the best (\"patience\")", worse_);
+    if (out_of_time())
+      return fmt::format("{:.4g} of {} minutes are over (--max-minutes N goes on to N)", elapsed() / 60, c_.max_minutes);
+    return {};
+  }
   double progress() const {
     if (!c_.schedule.by_time || c_.max_minutes <= 0) return -1;
     const double by_step = static_cast<double>(step_) / static_cast<double>(c_.steps);
@@ -259,6 +271,7 @@ class Run {
 
 Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options) {
   SLIP_TRY_(check_out(config.out, options.resume));
+  SLIP_TRY_(check_held_out(source, config));
   TrainModel::set_threads(config.threads > 0 ? config.threads : usable_threads());
   Run run(config, source, options);
   SLIP_TRY_(run.prepare());

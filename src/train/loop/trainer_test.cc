@@ -128,6 +128,47 @@ TEST(Trainer, AScheduleByStepsDoesNotReadTheClock) {
     EXPECT_NEAR(p.lr, c.schedule.at(p.step), 1e-5 * p.lr) << p.step;
 }
 
+TEST(Trainer, ARunThatEndedByPatienceOrTimeStaysAtItsEnd) {
+  const test::TemporaryFolder impatient, late;
+  json::object a = tiny_config(impatient.path, "f32", false), b = tiny_config(late.path, "f32", false);
+  a["steps"] = 20, a["optimizer"] = json::object{{"lr", 0.0}};  // which makes no score better than the first
+  a["validation"] = {{"every", 1}, {"samples", 2}, {"first_sample", 1000}, {"patience", 2}};
+  b["steps"] = 1000000, b["max_minutes"] = 1e-6;
+  for (const json::object& config : {a, b}) {
+    const TrainReport first = run(config, {.quiet = true}), again = run(config, {.resume = first.checkpoint, .quiet = true});
+    EXPECT_TRUE(first.stopped_early);
+    EXPECT_TRUE(again.stopped_early);
+    EXPECT_EQ(again.steps, first.steps);
+    EXPECT_EQ(again.samples_per_s, 0) << "nothing is trained";
+    EXPECT_EQ(again.checkpoint, first.checkpoint);
+  }
+  b["max_minutes"] = 0, b["steps"] = 2;
+  EXPECT_EQ(run(b, {.resume = must(newest_checkpoint(late.path)), .quiet = true}).steps, 2) << "another limit goes on";
+}
+
+TEST(Trainer, ValidationSamplesAreOfTheDataAndNotTrainedOn) {
+  const auto error = [](int64_t size, int64_t first_sample, int64_t steps, int64_t held_out) {
+    const test::TemporaryFolder out;
+    json::object o = tiny_config(out.path / "run", "f32", false);
+    o["data"].as_object()["size"] = size, o["first_sample"] = first_sample, o["steps"] = steps, o["batch"] = 2;
+    o["validation"] = {{"every", 1}, {"samples", 4}, {"first_sample", held_out}};
+    const TrainConfig c = must(TrainConfig::parse(o, "test"));
+    const auto source = must(make_source(c.data, c.tokenizer));
+    const auto report = train(c, *source, {.quiet = true});
+    EXPECT_EQ(fs::exists(out.path / "run"), static_cast<bool>(report));
+    return report ? std::string("no error") : report.error().message;
+  };
+  EXPECT_EQ(error(12, 0, 4, 8), "no error");
+  EXPECT_EQ(error(0, 0, 4, 8), "no error");
+  EXPECT_EQ(error(0, 4, 1, 0), "no error");
+  EXPECT_EQ(error(12, 0, 2, 9), "validation: expected samples among the 12 of the data, got 4 from 9 on");
+  EXPECT_EQ(error(12, 0, 5, 8),
+            "validation: expected samples that are not trained on, got 4 from 8 on, and the run trains on 10 from 0 on (fewer "
+            "\"steps\" keep them apart)");
+  EXPECT_THAT(error(0, 3, 1, 0), testing::HasSubstr("got 4 from 0 on, and the run trains on 2 from 3 on"));
+  EXPECT_THAT(error(12, 4, 5, 0), testing::HasSubstr("trains on 10 from 4 on of 12, which come again"));
+}
+
 TEST(Trainer, AFailedCheckpointLeavesNoFolder) {
   const test::TemporaryFolder out, tokenizer;
   fs::create_directories(tokenizer.path / "tokenizer.json");  // a folder of that name: cannot be copied
