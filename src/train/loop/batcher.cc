@@ -14,6 +14,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/log.h"
+
 namespace slip {
 namespace {
 
@@ -95,10 +97,16 @@ Status check_held_out(const SampleSource& source, const TrainConfig& c) {
   // Behind the data's end all of them come again, in another order: those of the validation, too.
   const bool again = size > 0 && last > size;
   if (!again && (last <= v.first_sample || end <= c.first_sample)) return {};
-  return bad_input(
-      "validation: expected samples that are not trained on, got {} from {} on, and the run trains on {} from {} on{} (fewer "
-      "\"steps\" keep them apart)",
-      v.samples, v.first_sample, trained, c.first_sample, again ? fmt::format(" of {}, which come again", size) : "");
+  if (!again && c.max_minutes <= 0)
+    return bad_input(
+        "validation: expected samples that are not trained on, got {} from {} on, and the run trains on {} from {} on (fewer "
+        "\"steps\" keep them apart)",
+        v.samples, v.first_sample, trained, c.first_sample);
+  log(LogLevel::kWarn,
+      "validation: {} samples from {} on are among the {} from {} on that the run may train on{}: from there on its scores are not of "
+      "unseen data",
+      v.samples, v.first_sample, trained, c.first_sample, again ? fmt::format(" (of {}, which come again)", size) : "");
+  return {};
 }
 
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {
