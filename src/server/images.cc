@@ -4,9 +4,9 @@
 
 #include <array>
 #include <cstring>
-#include <filesystem>
 
 #include "base/file.h"
+#include "server/below.h"
 
 namespace slip::server {
 namespace {
@@ -138,16 +138,11 @@ Result<std::string> bytes_of_url(std::string_view url, const ImageLimits& limits
     return from_base64(url.substr(comma + 1));
   }
   if (url.starts_with("file://")) {
-    namespace fs = std::filesystem;
     if (limits.media_path.empty())
       return bad_input("image_url: expected a data URL (this server has no --media-path), got file://");
-    std::error_code ec;
-    const fs::path root = fs::canonical(limits.media_path, ec);
-    const fs::path file = fs::canonical(fs::path(std::string(url.substr(7))), ec);  // links resolved
-    const auto [end, rest] = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
-    if (ec || end != root.end() || !fs::is_regular_file(file, ec))
-      return bad_input("image_url: expected a file below --media-path, got another");
-    return read_file(file, size_t{64} << 20);
+    const auto file = file_below(limits.media_path, url.substr(7));
+    if (!file) return bad_input("image_url: expected a file below --media-path, got another");
+    return read_file(*file, size_t{64} << 20);
   }
   const size_t colon = url.find(':');
   return bad_input("image_url: expected a data URL; this server fetches nothing, got {}",

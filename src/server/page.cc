@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/file.h"
+#include "server/below.h"
 
 namespace slip::server {
 
@@ -33,12 +34,10 @@ const PageFile* built_in_page(std::string_view path) {
 
 std::optional<FolderFile> page_in_folder(const std::string& folder, std::string_view path) {
   if (path == "/") path = "/index.html";
-  namespace fs = std::filesystem;
-  std::error_code ec;
-  const fs::path root = fs::canonical(folder, ec), file = fs::canonical(root / fs::path(path.substr(1)), ec);
-  if (ec || std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first != root.end() || !fs::is_regular_file(file, ec))
-    return std::nullopt;
-  auto content = read_file(file, size_t{64} << 20);
+  if (path.empty()) return std::nullopt;
+  const auto file = file_below(folder, std::filesystem::path(folder) / path.substr(1));
+  if (!file) return std::nullopt;
+  auto content = read_file(*file, size_t{64} << 20);
   if (!content) return std::nullopt;
   return FolderFile{std::string(type_of_file(path)), std::move(*content)};
 }

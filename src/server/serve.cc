@@ -13,6 +13,7 @@
 #include "base/json/flaws.h"
 #include "base/log.h"
 #include "server/app.h"
+#include "server/below.h"
 
 namespace slip::server {
 namespace {
@@ -37,6 +38,8 @@ Result<std::vector<std::string>> read_keys(const std::string& file) {
 
 Result<AppOptions> app_options(const ServeOptions& o) {
   AppOptions out;
+  if (!o.media_path.empty()) SLIP_TRY_(check_folder("--media-path", o.media_path));
+  if (!o.page_folder.empty()) SLIP_TRY_(check_folder("--page", o.page_folder));
   SLIP_TRY(out.keys, read_keys(o.api_key_file));
   out.most_per_key = o.most_per_key;
   const std::filesystem::path folder = std::filesystem::weakly_canonical(o.model);
