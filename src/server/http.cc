@@ -100,7 +100,7 @@ class Exchanged final : public Exchange {
   bool watched = true;  // by the reading thread: the connection is there and belongs to this request
 };
 
-class Socketed final : public Socket {
+class Socketed final : public Socket, public std::enable_shared_from_this<Socketed> {
  public:
   using Order = asio::strand<asio::thread_pool::executor_type>;
   Socketed(asio::io_context& io, HttpRequest request, std::shared_ptr<Order> order)
@@ -109,9 +109,28 @@ class Socketed final : public Socket {
   void send(std::string message, bool binary) override { box.put({Mailbox::Mail::kMessage, {}, std::move(message), binary}); }
   void close(std::string reason) override { box.put({Mailbox::Mail::kClose, {}, std::move(reason)}); }
 
-  void run(std::function<void()> work) override { asio::post(*order_, std::move(work)); }
+  /// What `work` throws, as where memory is short, ends this socket and nothing beside it.
+  void run(std::function<void()> work) override {
+    asio::post(*order_, [self = shared_from_this(), work = std::move(work)] {
+      try {
+        work();
+      } catch (const std::exception& e) {
+        self->give_up(e.what());
+      } catch (...) {
+        self->give_up("an exception");
+      }
+    });
+  }
 
  private:
+  void give_up(std::string_view what) noexcept {
+    try {
+      close(fmt::format("internal error: {}", what));
+    } catch (const std::exception&) {  // no memory for a reason: it is closed without one
+      box.close();
+    }
+  }
+
   HttpRequest request_;
   const std::shared_ptr<Order> order_;
 
@@ -207,13 +226,34 @@ class Server final : public HttpServer {
     ++open_;
     beast::flat_buffer buffer;
     try {
-      for (bool keep = true; keep;) keep = co_await one(stream, buffer);
+      for (bool keep = co_await one(stream, buffer); keep;) keep = co_await another(stream, buffer) && co_await one(stream, buffer);
     } catch (const std::exception& e) {
       log(LogLevel::kDebug, "serve: connection: {}", e.what());
     }
     error_code ec;
     stream.socket().shutdown(tcp::socket::shutdown_both, ec);
     --open_;
+  }
+
+  /// Waits for the first byte of a further request. Connections that only wait take half of the places at most: beyond that they are
+  /// given up as early as those that never ask.
+  asio::awaitable<bool> another(beast::tcp_stream& stream, beast::flat_buffer& buffer) {
+    if (buffer.size() > 0) co_return true;
+    const bool crowded = open_ > options_.connections / 2;
+    stream.expires_after(std::chrono::seconds(crowded ? std::min(options_.head_s, options_.idle_s) : options_.idle_s));
+    error_code ec;
+    constexpr size_t kPiece = 4096;
+    buffer.commit(co_await stream.async_read_some(buffer.prepare(kPiece), into(ec)));
+    co_return !ec;
+  }
+
+  /// Until when a body of so many bytes must be there: who sends slowly holds its room no longer than its size explains.
+  Clock::time_point end_of_body(uint64_t bytes) const {
+    return Clock::now() + std::chrono::seconds(options_.body_s) +
+           std::chrono::milliseconds(1000 * bytes / std::max<size_t>(1, options_.least_bytes_per_s));
+  }
+  Clock::time_point end_of_piece(Clock::time_point end) const {
+    return std::min(end, Clock::now() + std::chrono::seconds(options_.piece_s));
   }
 
   /// One request; whether another may follow.
@@ -251,8 +291,11 @@ class Server final : public HttpServer {
       http::response_serializer<http::empty_body> serializer(go);
       co_await http::async_write(stream, serializer, into(ec));
     }
-    stream.expires_after(std::chrono::seconds(60));
-    co_await http::async_read(stream, buffer, parser, into(ec));
+    parser.eager(true);
+    for (const auto end = end_of_body(bytes); !ec && !parser.is_done();) {
+      stream.expires_at(end_of_piece(end));
+      co_await http::async_read_some(stream, buffer, parser, into(ec));
+    }
     if (ec) co_return co_await refuse_malformed(stream, ec);
     const bool keep = parser.get().keep_alive() && !draining_, head_only = request.method == "HEAD";
     request.body = std::move(parser.get().body());
@@ -390,7 +433,7 @@ class Server final : public HttpServer {
     if (ec) co_return false;
     const auto order = std::make_shared<Socketed::Order>(workers_.get_executor());
     const auto socket = std::make_shared<Socketed>(io_, std::move(request), order);
-    asio::post(*order, [user, socket] { user->opened(socket); });
+    socket->run([user, socket] { user->opened(socket); });
     const auto ended = std::make_shared<bool>(false);
     const auto writer_done = std::make_shared<asio::steady_timer>(io_, Clock::time_point::max());
     asio::co_spawn(io_, send_mail(ws, socket, ended, writer_done), asio::detached);
@@ -401,24 +444,46 @@ class Server final : public HttpServer {
         co_await pause.async_wait(into(ec));
       }
       beast::flat_buffer message;
-      co_await ws.async_read(message, into(ec));
-      if (ec) break;
+      const std::shared_ptr<BodyRoom> room = co_await read_message(ws, message, *ended, ec);
+      if (!room) break;
       ++*unread;
-      asio::post(*order,
-                 [user, socket, unread, binary = ws.got_binary(), text = beast::buffers_to_string(message.data())]() mutable {
-                   try {
-                     user->received(std::move(text), binary);
-                   } catch (const std::exception& e) {  // as too little memory for what a message holds
-                     socket->close(fmt::format("internal error: {}", e.what()));
-                   }
-                   --*unread;
-                 });
+      const std::shared_ptr<void> one_more(nullptr, [unread](void*) { --*unread; });  // goes when it was received, or could not be
+      auto text = std::make_shared<std::string>(beast::buffers_to_string(message.data()));
+      message = {};
+      socket->run([user, room, one_more, binary = ws.got_binary(), text] { user->received(std::move(*text), binary); });
     }
     *ended = true;
     socket->box.put({Mailbox::Mail::kClose, {}, {}});
-    asio::post(*order, [user] { user->closed(); });
+    socket->run([user] { user->closed(); });
     co_await writer_done->async_wait(into(ec));  // it uses the stream
     co_return false;
+  }
+
+  /// A message and its room, which it has among the bodies of requests; null where it did not come to its end. How large a message is is not
+  /// known before: behind its first piece it takes room for the largest, for as long as it comes, and where there is none nothing is read.
+  asio::awaitable<std::shared_ptr<BodyRoom>> read_message(WebSocket& ws, beast::flat_buffer& message, const bool& ended,
+                                                          error_code& ec) {
+    constexpr size_t kFirstPiece = size_t{64} << 10;
+    std::shared_ptr<BodyRoom> room;
+    for (bool large = false; !large && !ec; large = message.size() >= kFirstPiece) {
+      co_await ws.async_read_some(message, kFirstPiece - message.size(), into(ec));
+      if (!ec && ws.is_message_done()) co_return std::make_shared<BodyRoom>(bodies_, message.size());
+    }
+    while (!ec && !ended && *bodies_ + options_.body_bytes > options_.all_bodies_bytes) {
+      asio::steady_timer pause(io_, kBreath);
+      co_await pause.async_wait(into(ec));
+    }
+    if (ec || ended) co_return nullptr;
+    room = std::make_shared<BodyRoom>(bodies_, options_.body_bytes);
+    asio::steady_timer late(io_, end_of_body(options_.body_bytes));
+    const auto coming = std::make_shared<bool>(true);  // the stream may be gone when the timer's word arrives
+    late.async_wait([&ws, coming = std::weak_ptr<bool>(coming)](error_code stopped) {
+      if (!stopped && !coming.expired()) beast::get_lowest_layer(ws).cancel();
+    });
+    while (!ec && !ws.is_message_done()) co_await ws.async_read_some(message, options_.body_bytes, into(ec));
+    if (ec) co_return nullptr;
+    room.reset();
+    co_return std::make_shared<BodyRoom>(bodies_, message.size());
   }
 
   asio::awaitable<void> send_mail(WebSocket& ws, std::shared_ptr<Socketed> socket, std::shared_ptr<bool> ended,

@@ -2,8 +2,13 @@
 // HTTP and websockets for an application that knows neither of them. One thread reads and writes; the application is called on workers and answers
 // from any thread, now or later. Boost.Beast stays inside of http.cc.
 //
-// Limits: a request's head must be there within 10 s and within 16 KiB, its body within `body_bytes`; a connection that sends or takes
-// nothing for `idle_s` is closed. Who hangs up is noticed at once: the exchange's token is cancelled.
+// Limits: a request's head must be there within 16 KiB and within `head_s`, of a connection's first request from its opening on, of further ones
+// from their first byte on; its body within `body_bytes`, and within `body_s` and the time that it takes at `least_bytes_per_s`, no piece of it later than `piece_s` behind the
+// one before. A connection that was answered waits `idle_s` for its next request, or `head_s` where more than half of all `connections` are
+// open. Who takes nothing of a reply for 30 s is cut off. Who hangs up is noticed at once: the exchange's token is cancelled.
+//
+// Bodies that come or are read by the application have `all_bodies_bytes` together, messages of websockets among them. A request that finds
+// no room is refused; a websocket is not read until there is.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -91,7 +96,8 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   size_t body_bytes = size_t{32} << 20, all_bodies_bytes = size_t{512} << 20;
-  int head_s = 10, idle_s = 300;
+  int head_s = 10, idle_s = 300, body_s = 60, piece_s = 30;
+  size_t least_bytes_per_s = size_t{256} << 10;  // a body of 32 MiB then has 188 s
   int workers = 2;
   int connections = 1024;
 };

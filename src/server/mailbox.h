@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "server/http.h"
 
@@ -37,6 +38,11 @@ class Mailbox {
     mail_.push_back(std::move(mail));
     if (mail_.size() == 1) boost::asio::post(io_, [bell = bell_] { bell->cancel(); });
   }
+  /// As mail of kind kClose behind what is there, for those who have no memory for mail.
+  void close() noexcept {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
   void shut() {
     const std::lock_guard lock(mutex_);
     shut_ = true;
@@ -48,6 +54,7 @@ class Mailbox {
   }
   std::optional<Mail> get() {
     const std::lock_guard lock(mutex_);
+    if (mail_.empty() && std::exchange(closing_, false)) return Mail{Mail::kClose, {}, {}};
     if (mail_.empty()) return std::nullopt;
     Mail out = std::move(mail_.front());
     mail_.pop_front();
@@ -69,7 +76,7 @@ class Mailbox {
   std::shared_ptr<boost::asio::steady_timer> bell_;
   std::mutex mutex_;
   std::deque<Mail> mail_;
-  bool shut_ = false;
+  bool shut_ = false, closing_ = false;
 };
 
 }  // namespace slip::server

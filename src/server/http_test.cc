@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections as clients see them: how long they may wait, what bodies and messages may hold, and what an exception ends.
+#include "server/http.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/websocket.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <thread>
+
+namespace slip::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// Waits until it is opened; what is opened stays so.
+class Gate {
+ public:
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  bool wait(std::chrono::milliseconds most = 20s) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, most, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+/// Answers with the length of the body; its websockets do as they are told.
+class Answers final : public Application {
+ public:
+  bool admits(HttpRequest&, HttpReply&) override { return true; }
+  void handle(std::shared_ptr<Exchange> exchange) override {
+    exchange->reply({200, "text/plain", fmt::format("{} bytes", exchange->request().body.size()), {}});
+  }
+  bool handle_now(const HttpRequest& request, HttpReply& reply) override {
+    reply = {200, "text/plain", "here", {}};
+    return request.path == "/now";
+  }
+  std::shared_ptr<SocketUser> upgrade(const HttpRequest&, HttpReply&) override { return user; }
+  HttpReply error(int status, std::string_view message) override { return {status, "text/plain", std::string(message), {}}; }
+
+  std::shared_ptr<SocketUser> user;
+};
+
+class User final : public SocketUser {
+ public:
+  void opened(std::shared_ptr<Socket> socket) override { at_opened(socket); }
+  void received(std::string message, bool) override { at_received(message); }
+  void closed() override { at_closed(); }
+
+  std::function<void(const std::shared_ptr<Socket>&)> at_opened = [](const auto&) {};
+  std::function<void(const std::string&)> at_received = [](const auto&) {};
+  std::function<void()> at_closed = [] {};
+};
+
+/// A connection that sends what it is given.
+class Line {
+ public:
+  explicit Line(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  }
+  ~Line() { hang_up(); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  void hang_up() {
+    if (socket_ >= 0) ::close(socket_);
+    socket_ = -1;
+  }
+  bool send(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  /// What has come within `most`; empty where nothing has, or the other side has closed.
+  std::string receive(std::chrono::milliseconds most = 20s) {
+    pollfd look{.fd = socket_, .events = POLLIN, .revents = 0};
+    if (::poll(&look, 1, static_cast<int>(most.count())) <= 0) return "";
+    std::string out(4096, '\0');
+    const ssize_t n = ::recv(socket_, out.data(), out.size(), 0);
+    out.resize(static_cast<size_t>(std::max<ssize_t>(0, n)));
+    closed_ = n <= 0;
+    return out;
+  }
+  /// Seconds until the other side closes; what it still says is passed over.
+  double until_closed() {
+    const auto begin = Clock::now();
+    while (!closed_ && seconds_since(begin) < 20) receive(20s);
+    return seconds_since(begin);
+  }
+  bool closed() {
+    receive(0ms);
+    return closed_;
+  }
+
+ private:
+  int socket_;
+  bool closed_ = false;
+};
+
+constexpr std::string_view kNow = "GET /now HTTP/1.1\r\nHost: x\r\n\r\n";
+std::string post(size_t length) { return fmt::format("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", length); }
+
+class Http : public testing::Test {
+ protected:
+  void listen(HttpOptions options) {
+    options.port = 0;
+    auto server = HttpServer::listen(options, application);
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+  }
+  uint16_t port() const { return server_->port(); }
+  bool answers() {
+    Line line(port());
+    return line.send(kNow) && line.receive().ends_with("here");
+  }
+
+  Answers application;
+  std::unique_ptr<HttpServer> server_;
+};
+
+/// A client's websocket, by calls that wait.
+class WebSocketLine {
+ public:
+  explicit WebSocketLine(uint16_t port) : ws_(io_) {
+    ws_.next_layer().connect({asio::ip::make_address("127.0.0.1"), port});
+    ws_.handshake("127.0.0.1", "/");
+    ws_.binary(true);
+  }
+  void send(const std::string& message) { ws_.write(asio::buffer(message)); }
+  /// Why the other side closed.
+  std::string until_closed() {
+    beast::flat_buffer buffer;
+    beast::error_code ec;
+    while (!ec) ws_.read(buffer, ec);
+    return std::string(ws_.reason().reason.c_str());
+  }
+  void hang_up() { ws_.next_layer().close(); }
+
+ private:
+  asio::io_context io_;
+  beast::websocket::stream<asio::ip::tcp::socket> ws_;
+};
+
+TEST_F(Http, AnAnsweredConnectionMayBeIdleLongerThanAHeadMayTake) {
+  listen({.head_s = 1, .idle_s = 3});
+  Line line(port());
+  ASSERT_TRUE(line.send(kNow));
+  EXPECT_TRUE(line.receive().ends_with("here"));
+  std::this_thread::sleep_for(1600ms);
+  ASSERT_TRUE(line.send(kNow));
+  EXPECT_TRUE(line.receive().ends_with("here")) << "behind a pause of more than head_s";
+  const double s = line.until_closed();
+  EXPECT_GT(s, 2.5);
+  EXPECT_LT(s, 10);
+}
+
+TEST_F(Http, AHeadHasItsTimeFromItsFirstByteOn) {
+  listen({.head_s = 1, .idle_s = 60});
+  Line silent(port());
+  EXPECT_LT(silent.until_closed(), 10) << "who never asks";
+  Line line(port());
+  ASSERT_TRUE(line.send(kNow));
+  EXPECT_TRUE(line.receive().ends_with("here"));
+  ASSERT_TRUE(line.send("GET /now HT"));
+  EXPECT_LT(line.until_closed(), 10) << "a further head that does not end";
+}
+
+TEST_F(Http, WaitingConnectionsKeepNobodyOut) {
+  listen({.head_s = 1, .idle_s = 60, .connections = 2});
+  Line first(port()), second(port());
+  for (Line* line : {&first, &second}) {
+    ASSERT_TRUE(line->send(kNow));
+    EXPECT_TRUE(line->receive().ends_with("here"));
+  }
+  EXPECT_LT(second.until_closed(), 10) << "of more than half of the places";
+}
+
+TEST_F(Http, ABodyHasTimeByItsSize) {
+  listen({.body_s = 1, .piece_s = 10, .least_bytes_per_s = 1000});
+  Line slow(port());  // 4 s for 3000 bytes, which take 2
+  ASSERT_TRUE(slow.send(post(3000)));
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(200ms);
+    ASSERT_TRUE(slow.send(std::string(300, 'x')));
+  }
+  EXPECT_TRUE(slow.receive().ends_with("3000 bytes"));
+  Line slower(port());  // 1.1 s for 100 bytes, which would take 10
+  ASSERT_TRUE(slower.send(post(100)));
+  const auto begin = Clock::now();
+  for (int i = 0; i < 100 && !slower.closed(); ++i) {
+    slower.send("x");
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_TRUE(slower.closed());
+  EXPECT_LT(seconds_since(begin), 8) << "though bytes come all the time";
+}
+
+TEST_F(Http, ABodyThatStopsComingIsCutOff) {
+  listen({.body_s = 60, .piece_s = 1});
+  Line line(port());
+  ASSERT_TRUE(line.send(post(100) + "begin"));
+  EXPECT_LT(line.until_closed(), 10);
+}
+
+TEST_F(Http, MessagesOfWebsocketsTakeRoomAmongBodies) {
+  constexpr size_t kBody = 200'000;
+  const auto user = std::make_shared<User>();
+  Gate came, go;
+  user->at_received = [&](const std::string& message) {
+    EXPECT_EQ(message.size(), 150'000U);
+    came.open();
+    go.wait();
+  };
+  application.user = user;
+  listen({.body_bytes = kBody, .all_bodies_bytes = kBody});
+  WebSocketLine ws(port());
+  ws.send(std::string(150'000, 'x'));
+  ASSERT_TRUE(came.wait());
+  Line line(port());
+  ASSERT_TRUE(line.send(post(100'000)));
+  EXPECT_EQ(line.receive().substr(0, 12), "HTTP/1.1 503") << "the message is still being read";
+  go.open();
+  bool answered = false;
+  for (const auto begin = Clock::now(); !answered && seconds_since(begin) < 10; std::this_thread::sleep_for(10ms)) {
+    Line again(port());
+    again.send(post(100'000) + std::string(100'000, 'x'));
+    answered = again.receive().starts_with("HTTP/1.1 200");
+  }
+  EXPECT_TRUE(answered) << "its room is given back";
+  ws.hang_up();
+  server_.reset();
+}
+
+TEST_F(Http, AWebsocketIsNotReadWhileThereIsNoRoom) {
+  constexpr size_t kBody = 200'000;
+  const auto user = std::make_shared<User>();
+  Gate came;
+  user->at_received = [&](const std::string&) { came.open(); };
+  application.user = user;
+  listen({.body_bytes = kBody, .all_bodies_bytes = kBody});
+  Line line(port());
+  ASSERT_TRUE(line.send(post(150'000) + "begin"));
+  std::this_thread::sleep_for(100ms);
+  WebSocketLine ws(port());
+  std::thread sends([&] { ws.send(std::string(150'000, 'x')); });
+  EXPECT_FALSE(came.wait(300ms));
+  line.hang_up();
+  EXPECT_TRUE(came.wait());
+  sends.join();
+  ws.hang_up();
+  server_.reset();
+}
+
+/// What a user of a websocket throws closes that one.
+TEST_F(Http, AnExceptionEndsItsWebsocketAlone) {
+  listen({});
+  const auto no_memory = [] { throw std::bad_alloc(); };
+  const auto no_exception = [] { throw 7; };
+  std::vector<std::shared_ptr<User>> users;
+  for (int i = 0; i < 4; ++i) users.push_back(std::make_shared<User>());
+  users[0]->at_opened = [&](const auto&) { no_memory(); };
+  users[1]->at_opened = [&](const auto& socket) { socket->run(no_memory); };
+  users[2]->at_received = [&](const auto&) { no_memory(); };
+  users[3]->at_opened = [&](const auto& socket) { socket->run(no_exception); };
+  for (const auto& user : users) {
+    application.user = user;
+    WebSocketLine ws(port());
+    ws.send("x");
+    EXPECT_EQ(ws.until_closed().find("internal error: "), 0U);
+    EXPECT_TRUE(answers());
+  }
+  Gate closed;
+  const auto last = std::make_shared<User>();
+  last->at_closed = [&] {
+    closed.open();
+    no_memory();
+  };
+  application.user = last;
+  { WebSocketLine ws(port()); }
+  EXPECT_TRUE(closed.wait());
+  EXPECT_TRUE(answers());
+  server_.reset();
+}
+
+}  // namespace
+}  // namespace slip::server
