@@ -257,6 +257,7 @@ HttpReply App::tokens(const HttpRequest& request, bool back) {
   auto body = parse_json(request.body, "body");
   if (!body || !body->is_object())
     return refuse({.message = body ? "body: expected an object, got another type" : body.error().message, .code = "invalid_json"});
+  if (const auto flaw = check_written(request.body, "body")) return refuse(*flaw);
   Reader in(body->get_object(), "");
   for (const char* key : {"model", "add_special_tokens", "return_token_strs"}) in.ignore(key);
   json::object out;

@@ -203,10 +203,11 @@ std::string response_line(const std::string& id, const std::string& custom_id, i
 
 /// A line of OpenAI's batch format. What is wrong with a request is its own response, as it would be over HTTP.
 AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>& questions, const Allowed& allowed,
-                    const std::string& model, const CancelToken& cancel) {
-  return [&service, &questions, &allowed, model, cancel](int64_t i, Tell tell) -> Status {
-    const std::string id = fmt::format("{:08}", i);
-    auto line = parse_json(questions[static_cast<size_t>(i)], fmt::format("line {}", i + 1));
+                    const std::string& model, const std::string& head, const CancelToken& cancel) {
+  return [&service, &questions, &allowed, model, head, cancel](int64_t i, Tell tell) -> Status {
+    const std::string id = fmt::format("{:08}", i), &text = questions[static_cast<size_t>(i)],
+                      where = fmt::format("line {}", i + 1);
+    auto line = parse_json(text, where);
     const json::object* o = line && line->is_object() ? &line->get_object() : nullptr;
     const auto text_of = [&](const char* key) {
       const json::value* v = o ? o->if_contains(key) : nullptr;
@@ -226,21 +227,21 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
       return refuse(
           {.message = line ? "line: expected {\"custom_id\", \"method\", \"url\": \"/v1/chat/completions\", \"body\"}, got another"
                            : line.error().message});
+    if (const auto flaw = check_written(text, where)) return refuse(*flaw);  // a value that was read keeps one of two
     auto read = read_completion(json::serialize(*body), chat, allowed);
     if (const auto* no = std::get_if<Refusal>(&read)) return refuse(*no);
     auto request = std::make_shared<CompletionRequest>(std::move(std::get<CompletionRequest>(read)));
-    auto most = service.most_tokens(request->request);
-    if (!most) return refuse(refusal_of(most.error()));
-    if (const auto no = check_max_tokens(*request, *most, allowed)) return refuse(*no);
+    if (const auto no = check_of_file(*request)) return refuse(*no);
+    if (const auto no = check_asked(*request, service, model, head, allowed)) return refuse(*no);
     if (const auto no = decode_images(*request, allowed.images)) return refuse(*no);
     request->request.cancel = cancel;
-    const ReplyHead head = reply_head(chat, model, service.fingerprint());
+    const ReplyHead reply = reply_head(chat, model, service.fingerprint());
     const TokenBytes bytes = [&service](int32_t token) { return service.token_bytes(token); };
     service.submit(request->request, {.batch = true}, {},
                    [=](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
                      const auto make = [&]() -> Line {
                        if (answer)
-                         return {response_line(id, custom, 200, completion(head, *request, *answer, served, bytes)), std::nullopt};
+                         return {response_line(id, custom, 200, completion(reply, *request, *answer, served, bytes)), std::nullopt};
                        const Refusal r = refusal_of(answer.error(), served);
                        return {response_line(id, custom, r.status, error_line(r)), answer.error()};
                      };
@@ -376,7 +377,8 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   Allowed allowed;
   for (std::string& form : slipstream::builtin_forms()) allowed.builtin.insert(std::move(form));
   const std::string name = fs::weakly_canonical(o.model, ec).filename().string();
-  const AskOne ask = o.batch.empty() ? ask_records(service, o, cancel) : ask_requests(service, questions, allowed, name, cancel);
+  const AskOne ask = o.batch.empty() ? ask_records(service, o, cancel)
+                                     : ask_requests(service, questions, allowed, name, o.engine.trajectory_head, cancel);
   SLIP_TRY(BatchDone done, run_all(lines, total, o.at_once, o.batch.empty(), ask, progress, cancel));
   SLIP_TRY_(lines.finish());
   done.remarks = std::move(remarks);

@@ -58,23 +58,17 @@ Completing::Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionR
   head_ = reply_head(request_.chat, app_.options_.model_name, app_.service()->fingerprint());
 }
 
-std::optional<Refusal> Completing::check_budget() {
-  if (!request_.model.empty() && request_.model != app_.options_.model_name)
-    return Refusal{
-        .status = 404,
-        .message = fmt::format("model: expected {}, got {}", app_.options_.model_name, shown_value(json::value(request_.model))),
-        .param = "model",
-        .code = "model_not_found"};
-  if (const std::string wrong = name_head(app_.options_.trajectory_head, request_.trajectory_head, request_.request);
-      !wrong.empty())
-    return Refusal{.message = wrong, .param = "slipstream", .code = "unsupported"};
-  auto most = app_.service()->most_tokens(request_.request);
+std::optional<Refusal> check_asked(CompletionRequest& request, slipstream::Service& service, const std::string& model,
+                                   const std::string& head, const Allowed& allowed) {
+  if (auto wrong = check_names(request, model, head)) return wrong;
+  auto most = service.most_tokens(request.request);
   if (!most) {
-    Refusal r = refusal_of(app_.outward(most.error()));
+    most.error().message = without_folder(std::move(most.error().message), service.info().folder, model);
+    Refusal r = refusal_of(most.error());
     r.param = "response_format";
     return r;
   }
-  return check_max_tokens(request_, *most, app_.options_.allowed);
+  return check_max_tokens(request, *most, allowed);
 }
 
 void Completing::start() {
@@ -82,7 +76,9 @@ void Completing::start() {
     app_.metrics_.rejected(reason);
     exchange_->reply(App::refuse(r));
   };
-  if (const auto wrong = check_budget()) return refuse(*wrong, "bad_request");
+  const AppOptions& options = app_.options_;
+  if (const auto wrong = check_asked(request_, *app_.service(), options.model_name, options.trajectory_head, options.allowed))
+    return refuse(*wrong, "bad_request");
   under_way_ = app_.take_place(key_, app_.options_.most_per_key);
   if (!under_way_)
     return refuse({.status = 429,
@@ -95,9 +91,7 @@ void Completing::start() {
   slipstream::Terms terms = request_.terms;
   terms.key = key_;
   if (terms.deadline_ms == 0) terms.deadline_ms = app_.options_.default_deadline_ms;
-  const slipstream::DecoderChoice& named = r.decoder;
-  if (named.preset.empty() && named.drafter.empty() && named.verifier.empty() && named.width.empty())
-    r.decoder = app_.options_.decoder;
+  take_own_decoder(app_.options_.decoder, request_.names_auto, r);
   if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(begun_));
   r.images.resize(request_.images.size());  // before they are read: how many there are is what counts
   const slipstream::Served outlook = app_.service()->outlook(r, terms);
@@ -199,7 +193,7 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
 
 void Completing::fail(const slipstream::Error& error, const slipstream::Served& served) {
   const bool late = served.fate == Fate::kLate;
-  app_.metrics_.failed(served.fate);
+  app_.metrics_.failed(served.fate, error.kind);
   const Refusal refusal = refusal_of(app_.outward(error), served);
   const bool partial = late && request_.partial;
   if (!request_.stream || (!streaming_ && !partial)) {

@@ -14,6 +14,10 @@ namespace slip::server {
 Refusal refusal_of(const slipstream::Error& error);
 /// What became of a request that was not answered.
 Refusal refusal_of(const slipstream::Error& error, const slipstream::Served& served);
+/// What is asked of the model that answers, before its pictures are decoded: is it this one (`model` is its name), does it have the trajectory
+/// head that is wanted (`head`: its folder, or none), and do its form and max_tokens fit? The request is put into the engine's words.
+std::optional<Refusal> check_asked(CompletionRequest& request, slipstream::Service& service, const std::string& model,
+                                   const std::string& head, const Allowed& allowed);
 
 class Completing : public std::enable_shared_from_this<Completing> {
  public:
@@ -28,7 +32,6 @@ class Completing : public std::enable_shared_from_this<Completing> {
   void send(json::object object);
   void end_stream(const slipstream::Answer& answer, const slipstream::Served& served);
   void fail(const slipstream::Error& error, const slipstream::Served& served);
-  std::optional<Refusal> check_budget();
   TokenBytes bytes_of() const;
   std::string session_name() const { return key_ + "\n" + request_.session; }
 

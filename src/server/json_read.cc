@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json/flaws.h"
 #include "base/json/shown.h"
 
 namespace slip::server {
@@ -13,6 +14,19 @@ json::object error_body(const Refusal& r) {
   e["param"] = r.param.empty() ? json::value() : json::value(r.param);
   e["code"] = r.code.empty() ? json::value("invalid_value") : json::value(r.code);
   return {{"error", std::move(e)}};
+}
+
+std::optional<Refusal> check_written(std::string_view text, std::string_view name) {
+  const std::vector<JsonFlaw> flaws = json_flaws(text, 1);
+  if (flaws.empty()) return std::nullopt;
+  constexpr size_t kMostShown = 200;  // a key may be as long as the body
+  const std::string& place = flaws[0].pointer;
+  const bool shown =
+      place.size() <= kMostShown && std::none_of(place.begin(), place.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  Refusal out{.message = fmt::format("{}: {}: {}", name, shown ? place : "a key", flaws[0].message), .code = "invalid_json"};
+  const size_t slash = place.find('/');
+  if (shown && slash != std::string::npos) out.param = place.substr(slash + 1, place.find('/', slash + 1) - slash - 1);
+  return out;
 }
 
 std::string shown_value(const json::value& v) {

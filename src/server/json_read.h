@@ -53,6 +53,9 @@ class Reader {
   std::optional<Refusal> refusal_;
 };
 
+/// JSON that says a thing twice, or a number that nobody holds, says none for sure: refused by the key's place. Nothing for any other.
+std::optional<Refusal> check_written(std::string_view text, std::string_view name);
+
 /// What a value is, for messages: "an object", "12"; of a text its JSON, on one line and cut.
 std::string shown_value(const json::value& v);
 

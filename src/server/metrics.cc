@@ -19,6 +19,23 @@ const Bounds kSeconds = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 1
 const Bounds kRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 const Bounds kRatios = {.25, .5, .75, .9, 1, 1.1, 1.25, 1.5, 2, 4};
 
+const char* word_of(slipstream::ErrorKind kind) {
+  using slipstream::ErrorKind;
+  switch (kind) {
+    case ErrorKind::kUsage:
+    case ErrorKind::kBadInput:
+      return "bad_input";
+    case ErrorKind::kUnsupported:
+      return "unsupported";
+    case ErrorKind::kResource:
+      return "resource";
+    case ErrorKind::kCancelled:
+      return "cancelled";
+    default:
+      return "internal";
+  }
+}
+
 }  // namespace
 
 struct Metrics::Impl {
@@ -94,7 +111,7 @@ void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s,
   m.queued.Observe(s.queue_ms / 1000);
   m.prefill.Observe((n.encode_ms + n.prefill_ms) / 1000);
   m.decode.Observe((n.draft_ms + n.verify_ms) / 1000);
-  m.first.Observe((first_ms > 0 ? s.queue_ms + first_ms : all_ms) / 1000);
+  m.first.Observe((first_ms > 0 ? first_ms : all_ms) / 1000);
   if (const int64_t drawn = n.tokens - n.forced_tokens; drawn > 0)
     m.between.Observe((n.draft_ms + n.verify_ms) / 1000 / static_cast<double>(drawn));
   m.drafts.Increment(static_cast<double>(n.rounds));
@@ -114,8 +131,11 @@ void Metrics::rejected(const char* reason) {
 void Metrics::cancelled(const char* reason) {
   impl_->counter("requests_cancelled_total", "Requests that nobody waited for any more", {{"reason", reason}}).Increment();
 }
-void Metrics::failed(slipstream::Fate fate) {
+void Metrics::failed(slipstream::Fate fate, slipstream::ErrorKind kind) {
   using slipstream::Fate;
+  if (fate == Fate::kFailed)
+    impl_->counter("requests_failed_total", "Requests that ended with an error of the engine", {{"kind", word_of(kind)}})
+        .Increment();
   const bool late = fate == Fate::kLate;
   if (late) impl_->deadline.Increment();
   if (fate == Fate::kFull || fate == Fate::kTooLate) rejected(fate == Fate::kFull ? "full" : "deadline");

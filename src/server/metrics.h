@@ -14,13 +14,13 @@ class Metrics {
   Metrics(const std::string& prefix, const std::string& model);
   ~Metrics();
   void passed(const slipstream::PassShared& pass);
-  /// A request has come to its end. `first_field_ms`, `prefill_ms`: 0 where there is none.
+  /// A request has come to its end. `first_field_ms`: from its submission to its first field or text, the queue included; 0 where none was told.
   void answered(const slipstream::Answer& answer, const slipstream::Served& served, double first_field_ms,
                 const char* finished_reason);
   void rejected(const char* reason);
   void cancelled(const char* reason);
-  /// A request that was admitted, or could not be, has ended without an answer.
-  void failed(slipstream::Fate fate);
+  /// A request that was admitted, or could not be, has ended without an answer. `kind`: of its error.
+  void failed(slipstream::Fate fate, slipstream::ErrorKind kind);
   void superseded();
   /// Prometheus' text, with what the service holds now.
   std::string text(const slipstream::ServiceLoad* load);

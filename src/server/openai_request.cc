@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "base/json/flaws.h"
-
 namespace slip::server {
 namespace {
 
@@ -264,6 +262,7 @@ class Parser {
       if (!d.drafter.empty() || !d.verifier.empty() || !d.width.empty())
         r.fail("decoder", "expected no drafter, verifier or width beside auto, which chooses them, got one");
       d.preset.clear();
+      out_.names_auto = true;
     }
     if (const std::string wrong = check_decoder_words(d); !wrong.empty()) r.fail("decoder", wrong);
     out_.request.unnorm_key = r.text("unnorm_key").value_or("");
@@ -319,6 +318,12 @@ std::string name_head(const std::string& own, bool asked, slipstream::Request& r
   return "";
 }
 
+void take_own_decoder(const slipstream::DecoderChoice& own, bool names_auto, slipstream::Request& request) {
+  const slipstream::DecoderChoice& named = request.decoder;
+  const bool none = named.preset.empty() && named.drafter.empty() && named.verifier.empty() && named.width.empty();
+  if (none && !names_auto) request.decoder = own;
+}
+
 std::string check_decoder_words(const slipstream::DecoderChoice& c) {
   for (const std::string* word : {&c.preset, &c.drafter, &c.verifier, &c.width})
     for (const char* head : {"previous", "model", "coupled", "dflash", "sampler", "blockpilot"})
@@ -334,10 +339,32 @@ std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, 
   auto parsed = parse_json(body, "body");
   if (!parsed) return Refusal{.message = parsed.error().message, .code = "invalid_json"};
   if (!parsed->is_object()) return Refusal{.message = "body: expected an object, got another type", .code = "invalid_json"};
-  if (parsed->get_object().contains("response_format"))
-    if (const Status once = check_json(body, "body"); !once)
-      return Refusal{.message = once.error().message, .param = "response_format", .code = "invalid_json"};
+  if (auto flaw = check_written(body, "body")) return *flaw;
   return Parser(parsed->get_object(), chat, allowed).run();
+}
+
+std::optional<Refusal> check_names(CompletionRequest& request, const std::string& model, const std::string& head) {
+  if (!request.model.empty() && request.model != model)
+    return Refusal{.status = 404,
+                   .message = fmt::format("model: expected {}, got {}", model, shown_value(json::value(request.model))),
+                   .param = "model",
+                   .code = "model_not_found"};
+  if (const std::string wrong = name_head(head, request.trajectory_head, request.request); !wrong.empty())
+    return Refusal{.message = wrong, .param = "slipstream", .code = "unsupported"};
+  return std::nullopt;
+}
+
+std::optional<Refusal> check_of_file(const CompletionRequest& request) {
+  const auto refuse = [](const char* key, const std::string& got) {
+    return Refusal{.message = fmt::format("{}: expected none in a file of requests, where it cannot act, got {}", key, got),
+                   .param = key,
+                   .code = "unsupported"};
+  };
+  if (request.stream) return refuse("stream", "true");
+  if (request.terms.deadline_ms > 0) return refuse("slipstream.deadline_ms", fmt::format("{}", request.terms.deadline_ms));
+  if (request.partial) return refuse("slipstream.partial", "true");
+  if (!request.session.empty()) return refuse("slipstream.session", shown_value(json::value(request.session)));
+  return std::nullopt;
 }
 
 std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budget, const Allowed& allowed) {

@@ -34,17 +34,24 @@ struct CompletionRequest {
   std::optional<int32_t> max_tokens;
   bool log_probs = false;
   bool trajectory_head = false;  // the server's own; the request names it once it is known
+  bool names_auto = false;       // "decoder": "auto", which leaves the choice of the request empty, as naming none does
   bool chat = true, stream = false, include_usage = false, include_fields = false, partial = false, batch = false;
 };
 
 /// `chat`: of /v1/chat/completions.
 std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, bool chat, const Allowed& allowed);
+/// Is the request for this model, and does it ask for a trajectory head that is there? `head`: a folder, or none.
+std::optional<Refusal> check_names(CompletionRequest& request, const std::string& model, const std::string& head);
+/// A request of a file is answered beside all others, whenever there is room: what says when, in which pieces or behind which answer cannot act.
+std::optional<Refusal> check_of_file(const CompletionRequest& request);
 /// A form has a budget of its own, below which max_tokens may not fall and beyond which it says nothing; `budget` 0: free text, which is bounded.
 std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budget, const Allowed& allowed);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
 /// A request is planned by the server's own trajectory head (a folder, or none), where that is `asked`. Empty, or what is wrong.
 std::string name_head(const std::string& own, bool asked, slipstream::Request& request);
+/// What a request that names no decoder is answered by: the server's own. Who names `auto` has named one.
+void take_own_decoder(const slipstream::DecoderChoice& own, bool names_auto, slipstream::Request& request);
 /// The drafters, verifiers and draft lengths that may be named from outside: those without files. Empty, or what is wrong.
 std::string check_decoder_words(const slipstream::DecoderChoice& choice);
 

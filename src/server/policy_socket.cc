@@ -142,7 +142,7 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
     else if (name == "prompt" && text)
       r.prompt = *text;
     else if (name == "decoder" && text)
-      r.decoder.preset = *text == "auto" ? "" : *text;
+      r.decoder.preset = (out.names_auto = *text == "auto") ? "" : *text;
     else if (name == "form" && text)
       r.form = *text;
     else if (name == "unnorm_key" && text)
@@ -299,7 +299,7 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
       r.form_schema = at->second;
     else if (r.form != "model" && r.form != "none" && !allowed.builtin.contains(r.form))
       return refuse(o.frame_id, "form: expected one of GET /v1/forms, got another");
-    if (r.decoder.preset.empty()) r.decoder = app_.options().decoder;
+    take_own_decoder(app_.options().decoder, o.names_auto, r);
     if (const std::string wrong = name_head(app_.options().trajectory_head, o.trajectory_head, r); !wrong.empty())
       return refuse(o.frame_id, wrong);
     const auto frame = std::make_shared<Frame>();
@@ -349,7 +349,7 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   void tell(const Frame& frame, slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
     if (frame.superseded) return tell_superseded(frame);
     if (!answer) {
-      app_.metrics().failed(served.fate);
+      app_.metrics().failed(served.fate, answer.error().kind);
       if (served.fate == slipstream::Fate::kLate && !frame.plan.empty())
         return socket_->send(pack_partial(frame.plan, frame.id, served.run_ms, prev_total_ms_), true);
       return tell_error(frame.id, app_.outward(answer.error()).message);

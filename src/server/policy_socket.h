@@ -21,6 +21,7 @@ std::shared_ptr<SocketUser> make_policy_user(App& app, std::string key);
 struct Observation {
   slipstream::Request request;
   bool trajectory_head = false;  // the server's own
+  bool names_auto = false;       // "decoder": "auto", as CompletionRequest::names_auto
   bool partial = false;          // where the deadline passes, the plan so far is wanted
   double deadline_ms = 0;
   Packed frame_id;

@@ -4,6 +4,7 @@
 
 #include "server/openai_reply.h"
 #include "server/openai_request.h"
+#include "server/policy_socket.h"
 
 namespace slip::server {
 namespace {
@@ -57,6 +58,56 @@ TEST(ChatRequest, NothingIsNamedBesideAuto) {
   EXPECT_EQ(good(chat(R"(,"slipstream":{"width":"fixed:4"})")).request.decoder.width, "fixed:4");
   for (const char* part : {R"("width":"fixed:4")", R"("drafter":"lookup")", R"("verifier":"exact")"})
     EXPECT_NE(refused(chat(fmt::format(R"(,"slipstream":{{"decoder":"auto",{}}})", part))), "") << part;
+}
+
+TEST(ChatRequest, ANamedAutoIsNotTheServersOwnDecoder) {
+  const auto taken = [](const CompletionRequest& c) {
+    slipstream::Request request = c.request;
+    take_own_decoder({.preset = "ar"}, c.names_auto, request);
+    return request.decoder.preset + "|" + request.decoder.width;
+  };
+  EXPECT_EQ(taken(good(chat(R"(,"slipstream":{"decoder":"auto"})"))), "|");
+  EXPECT_EQ(taken(good(chat(R"(,"slipstream":{"decoder":"fields"})"))), "fields|");
+  EXPECT_EQ(taken(good(chat(R"(,"slipstream":{"width":"fixed:4"})"))), "|fixed:4");
+  EXPECT_EQ(taken(good(chat(R"(,"slipstream":{})"))), "ar|");
+  EXPECT_EQ(taken(good(chat(""))), "ar|");
+  for (const char* word : {"auto", "ar"}) {
+    Packed frame_id;
+    const auto o = read_observation(pack({PackedMap{{{std::string("decoder")}, {std::string(word)}}}}), {}, frame_id);
+    ASSERT_TRUE(o);
+    EXPECT_EQ(o->names_auto, word == std::string("auto"));
+    EXPECT_EQ(o->request.decoder.preset, o->names_auto ? "" : "ar");
+  }
+}
+
+TEST(ChatRequest, ASaidThingIsSaidOnce) {
+  EXPECT_EQ(refused(chat(R"(,"seed":1,"seed":2)")), "body: #/seed: expected each key once, got it again");
+  EXPECT_EQ(refused(chat(R"(,"slipstream":{"decoder":"ar","decoder":"auto"})")),
+            "body: #/slipstream/decoder: expected each key once, got it again");
+  EXPECT_EQ(check_written(R"({"a":{"b":1,"b":2}})", "body")->param, "a");
+  EXPECT_EQ(check_written(R"({"a":1,"a":2})", "body")->param, "a");
+  EXPECT_FALSE(check_written(R"({"a":1,"b":{"a":1}})", "body"));
+  const std::string key(1000, 'k');
+  EXPECT_LT(check_written(fmt::format(R"({{"{0}":1,"{0}":2}})", key), "body")->message.size(), 100U)
+      << "the client's bytes stay away";
+}
+
+TEST(RequestsOfAFile, SayNothingThatCannotActThere) {
+  const auto refusal = [](std::string_view rest) {
+    CompletionRequest c = good(chat(rest));
+    auto wrong = check_names(c, "demo", "");
+    if (!wrong) wrong = check_of_file(c);
+    return wrong ? fmt::format("{} {}", wrong->status, wrong->message) : "";
+  };
+  const std::string none = "expected none in a file of requests, where it cannot act, got ";
+  EXPECT_EQ(refusal(R"(,"model":"demo","stream":false,"slipstream":{"partial":false,"batch":true})"), "");
+  EXPECT_EQ(refusal(R"(,"model":"other")"), "404 model: expected demo, got \"other\"");
+  EXPECT_EQ(refusal(R"(,"stream":true)"), "400 stream: " + none + "true");
+  EXPECT_EQ(refusal(R"(,"slipstream":{"deadline_ms":400})"), "400 slipstream.deadline_ms: " + none + "400");
+  EXPECT_EQ(refusal(R"(,"slipstream":{"partial":true})"), "400 slipstream.partial: " + none + "true");
+  EXPECT_EQ(refusal(R"(,"slipstream":{"session":"car7"})"), "400 slipstream.session: " + none + "\"car7\"");
+  EXPECT_NE(refusal(R"(,"slipstream":{"trajectory_head":true})").find("trajectory_head"), std::string::npos);
+  EXPECT_NE(refusal(R"(,"slipstream":{"fast_plan":true})").find("fast_plan"), std::string::npos);
 }
 
 TEST(ChatRequest, NamesAFormOrBringsASchema) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands in requests and replies beside the answer: whose an error is, how long a context may be, what a prediction goes by."""
-import json, time
+import json, os, subprocess, tempfile, time
 
 from asking import expect, scene
 from client import Server, WebSocket, pack, unpack
@@ -95,3 +95,61 @@ def without_places_to_wait_there_are_those_to_run(server_unused):
     with Server(BINARY, MODEL, "--running", "1", "--waiting", "0") as server:
         told = [server.post("/v1/completions", {"prompt": f"{i} go on", "max_tokens": 2})[0] for i in range(40)]
         expect(told == [200] * 40, f"who asks one after another is never one too many: {told}")
+
+
+@check
+def a_server_does_not_start_with_what_cannot_be(server_unused):
+    """Folders that are not there (they would let nobody in, or everybody), and decoders that could answer no request."""
+    for options, code, word in ((["--media-path", "/no/such/folder"], 3, "--media-path: expected a folder"), (["--page", f"{MODEL}/config.json"], 3, "--page: expected a folder"),
+                                (["--decoder", "ar", "--verifier", "rejection"], 2, "verifier rejection")):
+        r = subprocess.run([BINARY, "serve", "--model", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=60)
+        expect(r.returncode == code and word in r.stderr, f"{options}: exit {r.returncode}: {r.stderr[-300:]}")
+
+
+@check
+def a_file_of_requests_refuses_what_cannot_act(server_unused):
+    """What HTTP refuses, and what is about when and how an answer is sent, is refused by name; other lines are answered."""
+    ask = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 2}
+    wrong = [("model", {"model": "another"}), ("stream", {"stream": True})]
+    wrong += [(key, {"slipstream": {key: value}}) for key, value in
+              (("trajectory_head", True), ("fast_plan", True), ("deadline_ms", 400), ("partial", True), ("session", "car7"))]
+    lines = [json.dumps({"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": {**ask, **more}}) for name, more in wrong]
+    good = json.dumps({"custom_id": "good", "method": "POST", "url": "/v1/chat/completions", "body": ask})
+    lines += [good.replace('"max_tokens": 2', '"max_tokens": 2, "max_tokens": 3').replace('"good"', '"max_tokens"'), good]
+    with tempfile.TemporaryDirectory() as folder:
+        asked, out = os.path.join(folder, "asked.jsonl"), os.path.join(folder, "out.jsonl")
+        open(asked, "w").write("".join(line + "\n" for line in lines))
+        r = subprocess.run([BINARY, "run", "--model", MODEL, "--batch", asked, "--out", out], capture_output=True, text=True, timeout=300)
+        expect(r.returncode == 0, f"exit {r.returncode}: {r.stderr[-300:]}")
+        answers = [json.loads(line) for line in open(out)]
+    expect(len(answers) == len(lines), f"{len(answers)} answers")
+    for a in answers[:-1]:
+        status, error = a["response"]["status_code"], a["response"]["body"].get("error", {})
+        expect(status == (404 if a["custom_id"] == "model" else 400) and a["custom_id"] in error.get("message", ""), f"{a['custom_id']}: {status} {error}")
+    expect(answers[-1]["response"]["status_code"] == 200, f"{answers[-1]}")
+
+
+@check
+def a_named_auto_is_not_the_servers_decoder(server_unused):
+    """Who names `auto` gets what chooses, which says why; who names nothing gets the server's own."""
+    ask = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 4}
+    with Server(BINARY, MODEL, "--decoder", "ar") as server:
+        own = server.chat(ask)[1]["slipstream"]["decoder"]
+        auto = server.chat(ask, slipstream={"decoder": "auto"})[1]["slipstream"]["decoder"]
+    expect(own["preset"] == "ar" and own != auto, f"{own} {auto}")
+
+
+@check
+def tokens_of_all_choices_are_counted(server):
+    """Free texts end where they end: the choices of one request are not of one length, and `usage` has the sum of what one at a time would have."""
+    ask = {"messages": [{"role": "user", "content": "What is ahead?"}], "max_tokens": 24}
+    one = server.chat(ask, n=1)[1]["usage"]["completion_tokens"]
+    expect(server.chat(ask, n=3)[1]["usage"]["completion_tokens"] == 3 * one, "greedy copies")
+    for seed in range(16):
+        _, reply, _ = server.chat(ask, n=6, temperature=2, seed=seed)
+        reasons, usage = [c["finish_reason"] for c in reply["choices"]], reply["usage"]
+        expect(usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"], f"{usage}")
+        if reasons[0] == "length" and "stop" in reasons:  # six times the first one's would be 144
+            expect(usage["completion_tokens"] < 6 * 24, f"{reasons} {usage}")
+            return
+    raise Skipped("no seed whose first answer goes on and another ends")
