@@ -229,7 +229,12 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
     if (form)
       std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });
   }
-  for (Decoded& answer : answers) answer.statistics.tokens = static_cast<int64_t>(answer.tokens.size());
+  int64_t all_tokens = 0;
+  for (Decoded& answer : answers) {
+    answer.statistics.tokens = answer.statistics.all_tokens = static_cast<int64_t>(answer.tokens.size());
+    all_tokens += answer.statistics.tokens;
+  }
+  answers[0].statistics.all_tokens = all_tokens;
   answers[0].statistics.ms.total = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return answers;
 }

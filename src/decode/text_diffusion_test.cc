@@ -177,6 +177,10 @@ TEST(TextDiffusion, RolloutsAreTheirOwnRequests) {
   options.temperature = 1;
   const auto all = Decoder(lm, diffusion(4, 0.3F)).rollouts(prompt, nullptr, options, 3);
   ASSERT_TRUE(all) << all.error().message;
+  int64_t tokens = 0;
+  for (const Decoded& one : *all) tokens += static_cast<int64_t>(one.tokens.size());
+  EXPECT_EQ(all->front().statistics.all_tokens, tokens);
+  EXPECT_EQ(all->front().statistics.tokens, static_cast<int64_t>(all->front().tokens.size()));
   for (uint32_t r = 0; r < 3; ++r) {
     options.request = r;
     EXPECT_EQ(decoded(lm, prompt, diffusion(4, 0.3F), options).tokens, (*all)[r].tokens);

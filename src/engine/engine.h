@@ -133,7 +133,9 @@ struct Answer {
   FormPtr form;   // null for free text
   Method method;  // as it ran
   ChosenDecoder chosen;
-  Decoded decoded;  // of rollout 0; its statistics are those of all rollouts
+  /// Of rollout 0. In its statistics passes, rows, drafts and times are those of all rollouts; tokens, forced_tokens and critical_path are its own,
+  /// and all_tokens are the tokens of all.
+  Decoded decoded;
   std::string text;
   Finish finish = Finish::kEnd;            // of free text
   std::vector<std::string> texts;          // of every rollout; the first is `text`

@@ -11,6 +11,8 @@
 #include <map>
 #include <mutex>
 
+#include "server/openai_reply.h"
+
 namespace slip::server {
 namespace {
 
@@ -68,7 +70,8 @@ struct Metrics::Impl {
   prometheus::Counter& prefix_hits = counter("prefix_cache_hits_total", "Rows of prompts that were found among kept ones");
   prometheus::Counter& image_hits = counter("image_cache_hits_total", "Images whose features were kept");
   prometheus::Counter& prompt_tokens = counter("prompt_tokens_total", "Rows of prompts");
-  prometheus::Counter& generation_tokens = counter("generation_tokens_total", "Tokens of answers, forced ones included");
+  prometheus::Counter& generation_tokens =
+      counter("generation_tokens_total", "Tokens of answers, those of all rollouts and forced ones included");
   prometheus::Histogram& iteration = histogram("iteration_tokens_total", "Rows of a pass", kRows);
   prometheus::Histogram& first =
       histogram("time_to_first_token_seconds", "From a request's coming to its first field or text", kSeconds);
@@ -106,7 +109,7 @@ void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s,
   const double all_ms = s.queue_ms + s.run_ms;
   m.counter("request_success_total", "Requests that were answered", {{"finished_reason", reason}}).Increment();
   m.prompt_tokens.Increment(static_cast<double>(n.prompt_rows));
-  m.generation_tokens.Increment(static_cast<double>(n.tokens));
+  m.generation_tokens.Increment(static_cast<double>(tokens_of_all(a)));
   m.whole.Observe(all_ms / 1000);
   m.queued.Observe(s.queue_ms / 1000);
   m.prefill.Observe((n.encode_ms + n.prefill_ms) / 1000);

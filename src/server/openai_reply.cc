@@ -7,6 +7,8 @@
 #include <chrono>
 #include <random>
 
+#include "api/answers.h"
+
 namespace slip::server {
 namespace {
 
@@ -45,9 +47,14 @@ const char* finish_reason(const slipstream::Answer& a, size_t choice) {
   return (choice < a.finishes.size() ? a.finishes[choice] : a.finish) == "length" ? "length" : "stop";
 }
 
-json::object usage_of(const slipstream::Answer& a, int32_t choices) {
+int64_t tokens_of_all(const slipstream::Answer& a) {
+  // The public statistics have the first rollout's tokens alone. An answer without an inside was made by hand.
+  return a.impl ? a.impl->answer.decoded.statistics.all_tokens : a.statistics.tokens;
+}
+
+json::object usage_of(const slipstream::Answer& a, const CompletionRequest& request) {
   const slipstream::Statistics& s = a.statistics;
-  const int64_t tokens = s.tokens * std::max(1, choices);
+  const int64_t tokens = request.request.rollouts > 1 ? tokens_of_all(a) : s.tokens * std::max(1, request.choices);
   return {{"prompt_tokens", s.prompt_rows},
           {"completion_tokens", tokens},
           {"total_tokens", s.prompt_rows + tokens},
@@ -141,7 +148,7 @@ json::object completion(const ReplyHead& head, const CompletionRequest& request,
         whole_choice(head, i, at < answer.texts.size() ? answer.texts[at] : answer.text, finish_reason(answer, at), log_probs));
   }
   out["choices"] = std::move(choices);
-  out["usage"] = usage_of(answer, request.choices);
+  out["usage"] = usage_of(answer, request);
   out["slipstream"] = own_part(answer, served);
   return out;
 }

@@ -47,7 +47,10 @@ class PlanSoFar {
 json::object partial_completion(const ReplyHead& head, const std::string& content, const json::object& fields,
                                 const PlanSoFar& plan, const slipstream::Served& served);
 json::object partial_part(const json::object& fields, const PlanSoFar& plan, const slipstream::Served& served);
-json::object usage_of(const slipstream::Answer& answer, int32_t choices);
+/// Tokens that were made: of all rollouts, each as long as it is.
+int64_t tokens_of_all(const slipstream::Answer& answer);
+/// OpenAI's `usage`. Greedy choices are copies of one answer, and count as often as they are told.
+json::object usage_of(const slipstream::Answer& answer, const CompletionRequest& request);
 
 /// One server-sent event: "data: {...}\n\n". Events are unnamed.
 std::string event(const json::object& object);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <numeric>
 
 #include "base/philox.h"
 #include "decode/decoder.h"
@@ -322,6 +323,11 @@ TEST(Settings, RolloutsEqualTheirOwnCallsUnderThem) {
     HashLm model(lm);
     const auto all = Decoder(model, m).rollouts(prompt_of({{3}, {4}}), of, o, 3);
     ASSERT_TRUE(all);
+    const int64_t tokens = std::accumulate(all->begin(), all->end(), int64_t{0}, [](int64_t sum, const Decoded& one) {
+      return sum + static_cast<int64_t>(one.tokens.size());
+    });
+    ASSERT_EQ(all->front().statistics.all_tokens, tokens) << n;
+    ASSERT_EQ(all->front().statistics.tokens, static_cast<int64_t>(all->front().tokens.size())) << n;
     for (uint32_t k = 0; k < 3; ++k) {
       DecodeOptions own = o;
       own.request = o.request + k;

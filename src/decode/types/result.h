@@ -16,6 +16,7 @@ struct Statistics {
   int64_t draft_forwards = 0;  // of these: passes that only draft
   int64_t rows = 0;
   int64_t tokens = 0;         // of the answer
+  int64_t all_tokens = 0;     // of rollouts, with the first one: of all answers together; else `tokens`
   int64_t forced_tokens = 0;  // of these: scaffold
   int64_t proposed = 0, tested = 0, accepted = 0;
   std::vector<int64_t> accepted_at;  // of `accepted`: first, second, ... tested drafts of a round
@@ -31,7 +32,7 @@ struct Statistics {
     double drafter_prompt = 0;  // of draft: the pass that carried another model's prompt
   } ms;
   void accept(int32_t at);  // a draft that held, at this place among a round's tested ones
-  /// What several answers cost together; tokens stay this one's.
+  /// What several answers cost together; tokens and all_tokens stay this one's.
   void add(const Statistics& more);
 };
 
