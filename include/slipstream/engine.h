@@ -128,7 +128,8 @@ struct ServiceLoad {
 };
 
 /// Many requests under way on one model, one pass for all of them: each answer has the bytes that Engine::answer gives. Thread-safe. What `on_done`
-/// or `on_pass` throws is logged. In a fork submit() and answer() are kUnsupported, as an Engine's answer is.
+/// or `on_pass` throws is logged. In a fork submit(), answer() and most_tokens() are kUnsupported, as an Engine's answer is, outlook() says
+/// Fate::kFailed, and load() has no room. The tokenizer works there too.
 class Service {
  public:
   /// Takes the engine over and measures what passes cost here.

@@ -12,10 +12,12 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
+#include "api/slots.h"
 #include "base/folder_testing.h"
 #include "base/json.h"
 #include "models/draft/flow_head_testing.h"
@@ -77,6 +79,18 @@ TEST_F(Api, WhatACallbackThrowsEndsTheAnswerAndNothingElse) {
     EXPECT_EQ(number.error().kind, ErrorKind::kInternal);
     EXPECT_EQ(answer(asked()).tokens, before.tokens);
   }
+}
+
+// The machine has no memory, wherever that shows: not a mistake of the library's.
+TEST_F(Api, MemoryThatACallbackMissesIsMemory) {
+  const auto none = engine_->answer(asked(), [](const Event&) { throw std::bad_alloc(); });
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::kResource);
+  EXPECT_EQ(none.error().message, "on_event: memory: expected enough of it, got an allocation that failed");
+  const auto own = engine_->answer(asked(), [](const Event&) { throw std::length_error("of the caller"); });
+  ASSERT_FALSE(own);
+  EXPECT_EQ(own.error().kind, ErrorKind::kInternal);
+  EXPECT_EQ(own.error().message, "on_event: expected no exception, got: of the caller");
 }
 
 // A pass of many requests is no place for one's exception: each kind of event ends its own answer, and the others go on.
@@ -184,6 +198,34 @@ TEST_F(Api, AForkIsToldThatItHasNoEngine) {
   if (!WIFEXITED(status)) ::kill(child, SIGKILL);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   ASSERT_TRUE(engine_->answer(asked()));
+}
+
+// The service's thread is the parent's: a lock that it held when the process forked is held for ever.
+TEST(Doors, AForkIsToldThatItHasNoService) {
+  auto engine = Engine::load(std::string(SLIP_SOURCE_DIR) + "/models/demo", {.threads = 2});
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto service = Service::start(std::move(*engine));
+  ASSERT_TRUE(service) << service.error().message;
+  Request words;
+  words.prompt = "go on";
+  words.form = "none";
+  words.max_tokens = 4;
+  EXPECT_EQ(service->outlook(words, {}).fate, Fate::kAnswered);
+  EXPECT_GT(service->load().room, 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto refused = [](const auto& result) { return !result && result.error().kind == ErrorKind::kUnsupported; };
+    Served served;
+    bool told = refused(service->answer(words, {}, {}, &served)) && served.fate == Fate::kFailed;
+    told = told && service->outlook(words, {}).fate == Fate::kFailed && service->load().room == 0;
+    told = told && refused(service->most_tokens(words)) && service->tokenize("go on").has_value();
+    ::_exit(told ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  for (int i = 0; i < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++i) ::usleep(10'000);
+  if (!WIFEXITED(status)) ::kill(child, SIGKILL);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST_F(Api, ACallbackMayCancelAndWhatItWasToldStaysTrue) {
@@ -368,6 +410,20 @@ TEST_F(Api, ACacheThatIsTooSmallNamesItsOption) {
   EXPECT_THAT(refused.error().message, HasSubstr("EngineOptions::slots"));
 }
 
+// A conversation needs as much room whether its texts are whole or in parts.
+TEST(Slots, PartsOfMessagesCountAsTheirText) {
+  const std::string folder = std::string(SLIP_SOURCE_DIR) + "/models/demo", text(50'000, 'a');
+  Request whole;
+  whole.form = "none";
+  Request parts = whole;
+  whole.messages = {{.role = "user", .text = text}};
+  parts.messages = {{.role = "user", .text = "", .parts = {{.text = text.substr(0, 20'000)}, {.text = text.substr(20'000)}}}};
+  const auto slots = slip::api::slots_for(whole, folder), same = slip::api::slots_for(parts, folder);
+  ASSERT_TRUE(slots && same);
+  EXPECT_GT(*slots, 50'000);
+  EXPECT_EQ(*same, *slots);
+}
+
 // What both doors are asked, one after the other: the engine is the service's from then on.
 void expect_equal_doors(const std::string& folder, const std::vector<Request>& requests) {
   auto engine = Engine::load(folder, {.threads = 2, .slots = 8192});
@@ -442,6 +498,35 @@ TEST(Doors, AModelWithoutAFormOfItsOwnAnswersWithText) {
   std::ofstream(folder / "config.json") << text;
   EXPECT_EQ(own_form(folder.string()), "none");
   expect_equal_doors(folder.string(), with_forms("model"));
+}
+
+/// A folder with the config.json of the fixture of OpenVLA, changed: what it is taken for can be told without weights.
+std::string own_form_of(const std::filesystem::path& folder, const char* architecture, const char* text_model) {
+  auto config = slip::read_json(std::filesystem::path(SLIP_FIXTURES) / "models/openvla/config.json");
+  EXPECT_TRUE(config);
+  config->as_object()["architectures"] = slip::json::array{architecture};
+  slip::json::object& text = config->as_object()["text_config"].as_object();
+  text["model_type"] = text_model;
+  text["num_key_value_heads"] = text.at("num_attention_heads");
+  std::ofstream(folder / "config.json") << slip::json::serialize(*config);
+  return own_form(folder.string());
+}
+
+TEST(OwnForm, ModelsOfActionsAreToldFromPrismaticAndFromEachOther) {
+  const slip::test::TemporaryFolder made;
+  const std::string folder = made.path.string();
+  Request request;
+  request.prompt = "open the drawer";
+  request.unnorm_key = "bridge_orig";
+  EXPECT_EQ(own_form_of(made.path, "OpenVLAForActionPrediction", "llama"), "openvla-action");
+  EXPECT_TRUE(check_request(request, folder));
+  EXPECT_EQ(own_form_of(made.path, "OpenVLAForActionPrediction", "qwen2"), "minivla-action");
+  EXPECT_TRUE(check_request(request, folder));
+  EXPECT_EQ(own_form_of(made.path, "PrismaticForConditionalGeneration", "llama"), "none");
+  const auto refused = check_request(request, folder);
+  ASSERT_FALSE(refused) << "it has no actions to put in units";
+  EXPECT_THAT(refused.error().message, HasSubstr("expected a model of actions"));
+  EXPECT_EQ(own_form_of(made.path, "OpenVLAForActionPrediction", "no-such-model"), "model") << "loading says why";
 }
 
 // Log probabilities stand beside the tokens one for one: those of the fields, and 0 where the form writes.

@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the caller, called where nothing may be thrown: passes of one answer carry rows of others.
 #pragma once
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 
+#include "api/boundary.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "slipstream/answer.h"
 
 namespace slip::api {
-
-/// What the exception in flight says.
-inline std::string words_of_exception() {
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "one without words";
-  }
-}
 
 /// An on_event that does not throw: the first exception ends the answer by `cancel`, and nothing is told any more.
 class GuardedEvents {
@@ -37,7 +25,7 @@ class GuardedEvents {
         state->on_event(event);
       } catch (...) {
         const std::lock_guard lock(state->mutex);
-        state->error = Error{ErrorKind::kInternal, "on_event: expected no exception, got: " + words_of_exception()};
+        state->error = error_of_exception("on_event");
         state->cancel.cancel();
       }
     };
@@ -67,7 +55,7 @@ void call_guarded(const char* name, F&& f) {
     std::forward<F>(f)();
   } catch (...) {
     try {
-      log(LogLevel::kWarn, "{}: expected no exception, got: {}", name, words_of_exception());
+      log(LogLevel::kWarn, "{}", error_of_exception(name).message);
     } catch (...) {  // no memory for words: nothing else depends on them
     }
   }

@@ -81,6 +81,10 @@ std::optional<json::object> config_of(const std::string& folder) {
   return std::move(config->get_object());
 }
 
+std::string_view form_of_actions(const ActionConfig& action) {
+  return action.prompt == ActionConfig::Prompt::kQwen ? "minivla-action" : "openvla-action";
+}
+
 std::optional<Visibility> visibility_of_folder(const std::string& folder) {
   const auto config = config_of(folder);
   if (!config) return std::nullopt;
@@ -141,13 +145,26 @@ slipstream::Request with_form(const slipstream::Request& request, std::string_vi
 
 namespace slipstream {
 
+namespace {
+
+/// Whether a model acts and how, by its config.json; an error where loading will say the same. Prismatic's is OpenVLA's without actions.
+slip::Result<std::optional<slip::ActionConfig>> action_of(const slip::json::object& config) {
+  if (!slip::is_openvla_config(config)) return std::optional<slip::ActionConfig>();
+  SLIP_TRY(slip::ModelConfig parsed, slip::parse_openvla_config(config, "config.json"));
+  return std::move(parsed.action);
+}
+
+}  // namespace
+
 std::string own_form(const std::string& folder) {
   namespace api = slip::api;
   const auto config = api::config_of(folder);
   if (!config) return "model";  // loading says what is wrong with it
   if (const auto task = slip::task_options(*config, "config.json"); config->contains("slipstream"))
     return task ? std::string(slip::words(task->form)) : "model";
-  return slip::is_openvla_config(*config) ? "openvla-action" : "none";
+  const auto action = action_of(*config);
+  if (!action) return "model";
+  return *action ? std::string(api::form_of_actions(**action)) : "none";
 }
 
 Status check_request(const Request& asked, const std::string& folder) {
@@ -156,7 +173,8 @@ Status check_request(const Request& asked, const std::string& folder) {
     const Request request = api::with_form(asked, own_form(folder));
     const auto config = api::config_of(folder);
     std::optional<bool> actions;
-    if (config) actions = slip::is_openvla_config(*config);
+    if (config)
+      if (const auto action = action_of(*config)) actions = action->has_value();
     SLIP_TRY_(api::check_use(request, folder, api::visibility_of_folder(folder), actions));
     return api::check_words(request);
   });

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/engine.h"
+#include "models/config/vit_config.h"
 #include "plan/fit.h"
 #include "slipstream/request.h"
 
@@ -30,6 +31,8 @@ Result<std::optional<Fit>> fit_named(std::string_view word);
 
 /// config.json of a model folder; nothing where that cannot be read: loading says why.
 std::optional<json::object> config_of(const std::string& folder);
+/// The form that a model of actions answers in: "minivla-action" with the prompt of Qwen's, else "openvla-action".
+std::string_view form_of_actions(const ActionConfig& action);
 /// What the folder was trained for, by its config.json alone; nothing where that cannot be read.
 std::optional<Visibility> visibility_of_folder(const std::string& folder);
 

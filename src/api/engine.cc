@@ -33,8 +33,7 @@ std::string form_of(slip::Engine& engine, const std::string& folder) {
   const auto config = api::config_of(folder);
   if (config && config->contains("slipstream")) return std::string(slip::words(engine.task().form));
   const auto& action = engine.model().config().action;
-  if (!action) return "";
-  return action->prompt == slip::ActionConfig::Prompt::kQwen ? "minivla-action" : "openvla-action";
+  return action ? std::string(api::form_of_actions(*action)) : "";
 }
 
 ModelInfo info_of(slip::Engine& engine, const std::string& folder) {

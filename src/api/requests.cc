@@ -113,6 +113,15 @@ Sampling sampling_from(const slipstream::Sampling& s) {
 
 }  // namespace
 
+size_t text_bytes_of(const slipstream::Request& r) {
+  size_t bytes = r.prompt.size() + r.system.size();
+  for (const slipstream::Message& m : r.messages) {
+    bytes += m.text.size();
+    for (const slipstream::Message::Part& part : m.parts) bytes += part.text.size();
+  }
+  return bytes;
+}
+
 Result<Request> engine_request(const slipstream::Request& in) {
   Request out;
   SLIP_TRY_(take_pictures(in, out));

@@ -24,6 +24,9 @@ inline constexpr uint64_t kFirstHeldOutScene = 900'000'000, kHeldOutScene = kFir
 
 inline bool is_free_text(const slipstream::Request& r) { return r.form_schema.empty() && r.form == "none"; }
 
+/// Bytes of all texts that the prompt is made of: parts of messages as well as messages that are one text.
+size_t text_bytes_of(const slipstream::Request& request);
+
 /// What can be said of the words without a model (choice.cc).
 Status check_words(const slipstream::Request& request);
 

@@ -75,12 +75,7 @@ slip::RequestKind kind_of(const Request& r) {
   slip::RequestKind out{.name = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts,
                                             r.images.size(), r.videos.size(), r.form == "none" ? r.max_tokens : 0,
                                             r.trajectory_head, r.fast_plan ? "|fast" : "")};
-  size_t bytes = r.prompt.size() + r.system.size();
-  for (const Message& m : r.messages) {
-    bytes += m.text.size();
-    for (const Message::Part& part : m.parts) bytes += part.text.size();
-  }
-  out.text_bytes = static_cast<int64_t>(bytes);
+  out.text_bytes = static_cast<int64_t>(api::text_bytes_of(r));
   return out;
 }
 
@@ -102,7 +97,14 @@ struct [[gnu::visibility("hidden")]] Service::Impl {
     slip::FormPtr form;
     bool text = false;
   };
+  /// kUnsupported in a fork: the service's thread is the parent's, and may have held a lock when the process forked.
+  Status check_process() {
+    if (engine.impl().is_of_this_process()) return {};
+    return slip::unsupported("service: expected the process that started it, got a fork of it, which has none of its threads");
+  }
   Result<Prepared> prepare(const Request& asked);
+  /// Copies what it takes of the request; `on_done` is the caller's still where there is an error.
+  Result<slip::Ask> ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done);
   slip::Status take_previous(const Request& asked, Prepared& p);
   slip::Status preprocess(slip::Request & request);
 };
@@ -231,36 +233,27 @@ Result<Service> Service::start(Engine engine, const ServiceOptions& o, const Can
 const ModelInfo& Service::info() const { return impl_->info(); }
 const std::string& Service::fingerprint() const { return impl_->fingerprint; }
 
-void Service::submit(const Request& given, const Terms& terms, OnEvent on_event, OnDone on_done) {
-  const slip::Terms when = terms_from(terms);
-  const Request request = impl_->meant(given);
-  auto prepared = api::bounded([&]() -> Result<Impl::Prepared> {
-    if (!impl_->engine.impl().is_of_this_process())
-      return slip::unsupported("service: expected the process that started it, got a fork of it, which has none of its threads");
-    return impl_->prepare(request);
-  });
-  if (!prepared) {
-    Served served;
-    served.fate = prepared.error().kind == ErrorKind::kCancelled ? Fate::kCancelled : Fate::kFailed;
-    api::call_guarded("on_done", [&] { on_done(prepared.error(), served); });
-    return;
-  }
-  slip::Ask ask{.request = std::move(prepared->request), .terms = when, .done = {}, .kind = kind_of(request)};
+Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done) {
+  SLIP_TRY_(check_process());
+  slip::Terms when = terms_from(terms);  // a deadline runs from here on
+  const Request request = meant(given);
+  SLIP_TRY(Prepared prepared, prepare(request));
+  slip::Ask ask{.request = std::move(prepared.request), .terms = std::move(when), .done = {}, .kind = kind_of(request)};
   std::shared_ptr<api::Told> told;
   std::optional<api::GuardedEvents> guard;
   if (on_event) {
     ask.request.context.cancel = CancelToken::child_of(request.cancel);
     guard.emplace(std::move(on_event), ask.request.context.cancel);
     const bool whole = request.rollouts == 1;
-    told = std::make_shared<api::Told>(guard->events(), impl_->inner().model().tokenizer(), prepared->form, prepared->text && whole,
+    told = std::make_shared<api::Told>(guard->events(), inner().model().tokenizer(), prepared.form, prepared.text && whole,
                                        request.stop, whole);
-    told->listen(ask.request, impl_->inner().plan_fit(ask.request));
+    told->listen(ask.request, inner().plan_fit(ask.request));
   }
   Request asked = request;  // what the answer's own words go by; pictures are left out
   for (Image& image : asked.images) image = {};
   for (Video& video : asked.videos) video = {};
   slip::Request shown = without_pictures(ask.request);
-  ask.done = [told, guard, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
+  ask.done = [told, guard, asked = std::move(asked), shown = std::move(shown), impl = this, on_done](
                  slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
     Served how = served_from(served);
     Result<Answer> result = api::bounded([&]() -> Result<Answer> {
@@ -275,7 +268,20 @@ void Service::submit(const Request& given, const Terms& terms, OnEvent on_event,
     });
     api::call_guarded("on_done", [&] { on_done(std::move(result), how); });
   };
-  impl_->service->submit(std::move(ask));
+  return ask;
+}
+
+void Service::submit(const Request& request, const Terms& terms, OnEvent on_event, OnDone on_done) {
+  // What is thrown has not reached on_done: the service calls it last of all, and then nothing throws.
+  Status handed = api::bounded([&]() -> Status {
+    SLIP_TRY(slip::Ask ask, impl_->ask_of(request, terms, std::move(on_event), on_done));
+    impl_->service->submit(std::move(ask));
+    return {};
+  });
+  if (handed) return;
+  Served served;
+  served.fate = handed.error().kind == ErrorKind::kCancelled ? Fate::kCancelled : Fate::kFailed;
+  api::call_guarded("on_done", [&] { on_done(std::move(handed.error()), served); });
 }
 
 Result<Answer> Service::answer(const Request& request, const Terms& terms, const OnEvent& on_event, Served* served) {
@@ -298,12 +304,17 @@ Result<Answer> Service::answer(const Request& request, const Terms& terms, const
 
 Served Service::outlook(const Request& request, const Terms& terms) const {
   Served out;
+  if (!impl_->check_process()) {
+    out.fate = Fate::kFailed;
+    return out;
+  }
   out.fate = static_cast<Fate>(impl_->service->outlook(kind_of(impl_->meant(request)), terms_from(terms), &out.retry_after_s));
   return out;
 }
 
 Result<int64_t> Service::most_tokens(const Request& given) {
   return api::bounded([&]() -> Result<int64_t> {
+    SLIP_TRY_(impl_->check_process());
     const Request request = impl_->meant(given);
     if (api::is_free_text(request)) return int64_t{0};
     slip::Request r;
@@ -347,6 +358,7 @@ std::string Service::token_bytes(int32_t id) const {
 }
 
 ServiceLoad Service::load() const {
+  if (!impl_->check_process()) return {};
   const slip::ServiceLoad l = impl_->service->load();
   return {l.running,     l.waiting,           l.room,   l.pages,        l.pages_held, l.pages_kept,
           l.prompt_rows, l.prompt_rows_found, l.images, l.images_found, l.passes};

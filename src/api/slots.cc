@@ -116,8 +116,7 @@ int clamped(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows, kD
 Result<int> slots_for(const slipstream::Request& r, const std::string& folder) {
   SLIP_TRY(const int64_t answer, answer_rows(r, folder));
   SLIP_TRY(const int64_t pictures, picture_rows(r, folder));
-  size_t words = r.prompt.size() + r.system.size();
-  for (const slipstream::Message& m : r.messages) words += m.text.size() + kAroundTurn;
+  const size_t words = text_bytes_of(r) + r.messages.size() * kAroundTurn;
   return clamped(static_cast<int64_t>(words) + kAroundPrompt + r.rollouts * answer + pictures);
 }
 

@@ -108,7 +108,8 @@ void print_own(const OwnContender& c) {
 
 bool has_own_answer(const BenchAnswerOptions& o) {
   const std::string form = slipstream::own_form(o.model);
-  return !o.recorded && !o.no_images && form != "none" && form != "openvla-action" && api::config_of(o.model).has_value();
+  const bool acts = form == "openvla-action" || form == "minivla-action";
+  return !o.recorded && !o.no_images && form != "none" && !acts && api::config_of(o.model).has_value();
 }
 
 Status bench_own_answer(const BenchAnswerOptions& o) {
