@@ -59,12 +59,12 @@ SLIP_API const char* slip_last_error(void);
 typedef void (*slip_on_progress)(const char* stage, int64_t done, int64_t total, void* user);
 
 /** Loads a model folder. `options`: null, or a JSON object with any of "dtype" ("auto", "f32", "bf16", "int8", "int4"), "kv" ("auto", "f32",
- * "bf16", "int8"), "device" ("cpu", "cuda:0"), "threads" (0: every core) and "slots" (rows of the key/value cache; 0: 4096). `on_progress`
- * may be null; it is called on this thread. On failure *engine is null. */
+ * "bf16", "int8"), "device" ("cpu", "cuda:0"), "threads" (0: every core), "slots" (rows of the key/value cache; 0: 4096) and "trajectory_head" (a
+ * folder, loaded with the model). `on_progress` may be null; it is called on this thread. On failure *engine is null. */
 SLIP_API slip_status slip_engine_load(const char* folder, const char* options, slip_on_progress on_progress, void* user,
                                       slip_engine** engine);
-/** What was loaded, as a JSON object: folder, model_type, dtype, kv, device, vocab, hidden_size, slots, vision, can_draft, draft_adapter,
- * form, visibility. Null for a null handle. */
+/** What was loaded, as a JSON object: folder, model_type, dtype, kv, device, vocab, hidden_size, slots, positions, vision, can_draft,
+ * draft_adapter, form, visibility. Null for a null handle. */
 SLIP_API const char* slip_engine_info(const slip_engine* engine);
 /** Null is ignored. No call on the engine may be under way; answers live on. */
 SLIP_API void slip_engine_free(slip_engine* engine);
@@ -111,6 +111,7 @@ typedef int (*slip_on_event)(const slip_event* event, void* user);
  *   "decoder": a preset; "schedule", "drafter", "verifier", "width": its parts
  *   "previous_answer": {...}, slip_answer_json() of an earlier answer in the same form, such as the frame before: it drafts
  *   "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "repetition_last", "section_temperatures": {"<section>": number}
+ *   "trajectory_head": the folder of one, which plans in the answer's place; "fast_plan": it plans behind every section too
  *   "visibility", "unnorm_key", "fit", "seed", "rollouts", "max_tokens", "max_rows", "activation", "log_forced", "trace", "blank_images",
  *   "reuse_prompt", "log_probs", "top_log_probs", "stop": a text or several; "deadline_ms": from the call on
  * It may name files as a command line may: whoever writes it reads what this process can read. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface over the C++ one: engines, requests and cancellation. What is read off an answer stands in c_answer.cc.
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -132,8 +133,9 @@ Result<slipstream::Image> read_span(const slip_image& image, size_t index) {
                            .owner = {}};
 }
 
-slipstream::OnEvent relay(slip_on_event on_event, void* user, slipstream::CancelToken cancel) {
-  return [on_event, user, cancel = std::move(cancel)](const slipstream::Event& e) mutable {
+/// `refused`, which outlives the answer, is set when on_event ends it: after the last event no pass looks at the token any more.
+slipstream::OnEvent relay(slip_on_event on_event, void* user, slipstream::CancelToken cancel, std::atomic<bool>& refused) {
+  return [on_event, user, cancel = std::move(cancel), &refused](const slipstream::Event& e) mutable {
     if (e.kind == slipstream::Event::Kind::kPrefill || e.kind == slipstream::Event::Kind::kPlan)
       return;  // SLIP_EVENT_* has no names for them
     slip_event out{};
@@ -152,7 +154,9 @@ slipstream::OnEvent relay(slip_on_event on_event, void* user, slipstream::Cancel
     out.forwards = e.forwards;
     out.tokens = e.tokens;
     out.elapsed_ms = e.elapsed_ms;
-    if (on_event(&out, user) != 0) cancel.cancel();
+    if (on_event(&out, user) == 0) return;
+    refused = true;
+    cancel.cancel();
   };
 }
 
@@ -168,8 +172,11 @@ Result<std::unique_ptr<slip_answer>> answer_of(slip_engine& engine, const slip_r
   }
   if (!images.empty() && request.truth) return bad_input("request: expected a record, a scene or images, got two of them");
   request.images.insert(request.images.begin(), images.begin(), images.end());
-  const slipstream::OnEvent on_event = asked.on_event ? relay(asked.on_event, asked.user, cancel) : nullptr;
+  std::atomic<bool> refused = false;
+  const slipstream::OnEvent on_event = asked.on_event ? relay(asked.on_event, asked.user, cancel, refused) : nullptr;
   SLIP_TRY(slipstream::Answer answer, engine.engine.answer(request, on_event));
+  if (refused)
+    return Error{slipstream::ErrorKind::kCancelled, "slip_engine_answer: expected on_event to give 0, got another number"};
   auto out = std::make_unique<slip_answer>();
   out->json = answer.to_json();
   if (request.trace) out->trace = answer.trace_json();

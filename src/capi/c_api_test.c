@@ -247,6 +247,30 @@ static void tells_each_field_once(slip_engine* engine) {
   slip_answer_free(answer);
 }
 
+typedef struct {
+  int events, refuse_at; /* refuse_at 0: none is refused */
+} counted_events;
+
+static int count_events(const slip_event* event, void* user) {
+  counted_events* counted = user;
+  (void)event;
+  return ++counted->events == counted->refuse_at;
+}
+
+/* Behind the last event nothing is left to stop: the refusal counts all the same. */
+static void a_refusal_counts_up_to_the_last_event(slip_engine* engine) {
+  counted_events all = {.events = 0};
+  slip_answer* answer = NULL;
+  slip_request request = {.size = sizeof request, .json = kScene, .on_event = count_events, .user = &all};
+  CHECK(slip_engine_answer(engine, &request, &answer) == SLIP_OK && all.events > 1);
+  slip_answer_free(answer);
+  for (int back = 0; back < 3; ++back) {
+    counted_events seen = {.refuse_at = all.events - back};
+    request.user = &seen;
+    CHECK(slip_engine_answer(engine, &request, &answer) == SLIP_CANCELLED && answer == NULL);
+  }
+}
+
 static void gives_what_the_answer_holds(slip_engine* engine) {
   slip_answer* answer = NULL;
   slip_field field;
@@ -409,6 +433,7 @@ int main(int argc, char** argv) {
   reads_rows_by_their_stride(engine);
   refuses_images_that_are_none(engine);
   tells_each_field_once(engine);
+  a_refusal_counts_up_to_the_last_event(engine);
   gives_what_the_answer_holds(engine);
   rollouts_have_waypoints_of_their_own(engine);
   drafts_from_an_earlier_answer(engine);

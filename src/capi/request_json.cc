@@ -246,6 +246,20 @@ Result<EngineOptions> engine_options_from_json(std::string_view document, std::s
   return options;
 }
 
+std::vector<std::string_view> request_keys() {
+  std::vector<std::string_view> out;
+  for (const Key<Request>& key : kRequestKeys) out.push_back(key.name);
+  for (const slipstream::RequestOption& option : slipstream::request_options())
+    if (std::find(out.begin(), out.end(), option.name) == out.end()) out.push_back(option.name);
+  return out;
+}
+
+std::vector<std::string_view> engine_option_keys() {
+  std::vector<std::string_view> out;
+  for (const Key<EngineOptions>& key : kEngineKeys) out.push_back(key.name);
+  return out;
+}
+
 std::string info_json(const slipstream::ModelInfo& i) {
   return json::serialize(json::object{{"folder", slipstream::to_valid_utf8(i.folder)},
                                       {"model_type", i.model_type},

@@ -3,6 +3,7 @@
 // those of the command line, and each stands for one member of Request.
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "slipstream/engine.h"
@@ -15,8 +16,12 @@ namespace slip {
 Result<slipstream::Request> request_from_json(std::string_view document, std::string_view name,
                                               slipstream::CancelToken cancel = {});
 
-/// dtype, kv, device, threads, slots. `document` empty: the defaults.
+/// dtype, kv, device, threads, slots, trajectory_head. `document` empty: the defaults.
 Result<slipstream::EngineOptions> engine_options_from_json(std::string_view document, std::string_view name);
+
+/// The keys that these documents may have.
+std::vector<std::string_view> request_keys();
+std::vector<std::string_view> engine_option_keys();
 
 /// What was loaded, one line of JSON.
 std::string info_json(const slipstream::ModelInfo& info);
