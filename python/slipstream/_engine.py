@@ -5,13 +5,12 @@ import asyncio
 import functools
 import inspect
 import json
-import os
 import textwrap
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _native
-from ._request import make_request, settings_help
+from ._request import make_request, path_of, settings_help, text_of, whole_of
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,11 @@ class Engine:
         slots     rows that the key/value cache holds; 0: 4096
         progress  called as progress(stage, done, total) from this thread
         """
-        native = _native.Engine.load(os.fsencode(folder), dtype, kv, device, threads, slots, progress)
-        return cls(native)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: expected a function or None, got {progress!r}")
+        words = [text_of(name, word) for name, word in (("dtype", dtype), ("kv", kv), ("device", device))]
+        counts = [whole_of(name, count, most=2**31 - 1) for name, count in (("threads", threads), ("slots", slots))]
+        return cls(_native.Engine.load(path_of("folder", folder), *words, *counts, progress))
 
     @property
     def info(self):
@@ -122,10 +124,9 @@ class Engine:
 
     @_asks
     def stream(self, **arguments):
-        """The same as an iterator: Events of kind "field" or "text" as they are decided, at last one of kind "answer". Leaving the loop
-        cancels."""
-        pending = self._start(arguments, "decided", None)
-        return _events(pending)
+        """The same as an iterator: Events of kind "field" or "text" as they are decided, at last one of kind "answer". Leaving the loop, or
+        dropping the iterator before it begins, cancels."""
+        return _Stream(self._start(arguments, "decided", None))
 
     @_asks
     async def answer_async(self, **arguments):
@@ -146,7 +147,7 @@ class Engine:
         pending = self._start(arguments, "nothing", on_done)
         try:
             await finished
-        except asyncio.CancelledError:
+        except BaseException:  # the task was cancelled, or the coroutine is closed without one: nobody waits any more
             pending.cancel()
             raise
         return pending.result()
@@ -167,3 +168,24 @@ def _events(pending):
         yield Event("answer", text=answer.text, forwards=took.forwards, tokens=took.tokens, elapsed_ms=took.total_ms, answer=answer)
     finally:
         pending.cancel()
+
+
+class _Stream:
+    """The events of an answer under way. A generator alone would not do: one that has not begun runs nothing when it is dropped."""
+
+    def __init__(self, pending):
+        self._pending = pending
+        self._events = _events(pending)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._events)
+
+    def close(self):
+        self._pending.cancel()
+        self._events.close()
+
+    def __del__(self):
+        self._pending.cancel()

@@ -40,6 +40,7 @@ def settings_help(told):
 
 
 def make_request(**arguments):
+    """A request of these arguments. What is of a wrong type is told by its name, as TypeError or ValueError."""
     unknown = [name for name in arguments if name not in make_request.__signature__.parameters]
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
@@ -73,23 +74,27 @@ def _make_request(
     if images is not None:
         request.set_images(_several("images", images))
     for video in _several("videos", videos):
-        request.add_video(video, fps)
+        if not isinstance(video, (str, os.PathLike)):
+            video = _several("video", video)
+        request.add_video(video, number_of("fps", fps))
     if ego is not None:
         _set_ego(request, ego)
     if messages is not None:
-        request.set_messages(json.dumps(list(messages)))
-    for text in [stop] if isinstance(stop, str) else stop:
-        request.set_option("stop", text)
-    request.set_option("trajectory_head", os.fspath(trajectory_head or ""))
+        request.set_messages(_json_of("messages", list(_several("messages", messages))))
+    for text in [stop] if isinstance(stop, str) else _several("stop", stop):
+        request.set_option("stop", text_of("stop", text))
+    request.set_option("trajectory_head", path_of("trajectory_head", trajectory_head or ""))
     _set_form(request, form)
     if previous_answer is not None:
         request.previous_answer = _document_of(previous_answer)
-    for section, temperature in dict(section_temperatures or {}).items():
+    for section, temperature in _mapping("section_temperatures", section_temperatures or {}).items():
         request.set_option("section_temperatures", f"{section}={_spelled('section_temperatures', 'number', temperature)}")
     if cancel is not None:
+        if not isinstance(cancel, CancelToken):
+            raise TypeError(f"cancel: expected a CancelToken, got {cancel!r}")
         request.set_cancel(cancel)
     if timeout_s is not None:
-        request.set_timeout(timeout_s)
+        request.set_timeout(number_of("timeout_s", timeout_s))
     return request
 
 
@@ -104,8 +109,8 @@ def _begin(record, scene, images, ego, prompt):
     if images is not None or ego is not None or prompt or (record is not None and scene is not None):
         raise ValueError("record and scene bring images and ego history: expected one of them and no others, got more")
     if record is not None:
-        return _native.Request.of_record(os.fspath(record))
-    return _native.Request.of_scene(scene)
+        return _native.Request.of_record(path_of("record", record))
+    return _native.Request.of_scene(whole_of("scene", scene, least=0, most=2**64 - 1))
 
 
 def _set(request, name, value):
@@ -131,10 +136,52 @@ def _spelled(name, kind, value):
     raise TypeError(f"{name}: expected {_TYPES[kind].__name__}, got {value!r}")
 
 
+def path_of(name, value):
+    """The bytes of a path, as the system takes them."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name}: expected a path, got {value!r}")
+    return os.fsencode(value)
+
+
+def text_of(name, value):
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected str, got {value!r}")
+    return value
+
+
+def whole_of(name, value, least=-(2**31), most=2**31 - 1):
+    number = int(_spelled(name, "whole", value))
+    if not least <= number <= most:
+        raise ValueError(f"{name}: expected a whole number from {least} to {most}, got {number}")
+    return number
+
+
+def number_of(name, value):
+    return float(_spelled(name, "number", value))
+
+
 def _several(name, values):
     if isinstance(values, (str, bytes, os.PathLike)):
         raise TypeError(f"{name}: expected several, got one: put it in a list")
+    try:
+        iter(values)
+    except TypeError:
+        raise TypeError(f"{name}: expected several, got {values!r}") from None
     return values
+
+
+def _mapping(name, value, expected="a dict"):
+    try:
+        return dict(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected {expected}, got {value!r}") from None
+
+
+def _json_of(name, value):
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected what JSON can say, got another value: {error}") from None
 
 
 def _document_of(previous_answer):
@@ -147,19 +194,19 @@ def _document_of(previous_answer):
 
 def _set_ego(request, ego):
     if isinstance(ego, (str, os.PathLike)):
-        request.read_ego(os.fspath(ego))
+        request.read_ego(path_of("ego", ego))
         return
-    document = dict(ego)
+    document = _mapping("ego", ego, "a file or a dict")
     history = document.get("history")
     if hasattr(history, "tolist"):  # a numpy array
         document["history"] = history.tolist()
-    request.set_ego(json.dumps(document))
+    request.set_ego(_json_of("ego", document))
 
 
 def _set_form(request, form):
     if form is None:
         request.set_option("form", "none")
     elif isinstance(form, (str, os.PathLike)):
-        request.set_option("form", os.fspath(form))
+        request.set_option("form", path_of("form", form))
     else:
-        request.form_schema = json.dumps(form)
+        request.form_schema = _json_of("form", _mapping("form", form, "a name, a file, a dict or None"))

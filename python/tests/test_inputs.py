@@ -139,3 +139,63 @@ def test_arguments_of_the_wrong_type_are_named(engine):
         engine.answer(scene=SCENE, prompt="and this")
     with pytest.raises(ValueError, match="timeout_s"):
         engine.answer(scene=SCENE, timeout_s=-1)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, words",
+    [
+        ({"images": 5}, TypeError, "images: expected several, got 5"),
+        ({"videos": 5}, TypeError, "videos: expected several, got 5"),
+        ({"videos": [5]}, TypeError, "video: expected several, got 5"),
+        ({"videos": [[]], "fps": "fast"}, TypeError, "fps: expected float, got 'fast'"),
+        ({"ego": 5}, TypeError, "ego: expected a file or a dict, got 5"),
+        ({"ego": {"intent": {1}}}, TypeError, "ego: expected what JSON can say"),
+        ({"messages": 5}, TypeError, "messages: expected several, got 5"),
+        ({"record": 5}, TypeError, "record: expected a path, got 5"),
+        ({"scene": "first"}, TypeError, "scene: expected int, got 'first'"),
+        ({"scene": -1}, ValueError, "scene: expected a whole number from 0 to 18446744073709551615, got -1"),
+        ({"form": 5}, TypeError, "form: expected a name, a file, a dict or None, got 5"),
+        ({"stop": 5}, TypeError, "stop: expected several, got 5"),
+        ({"stop": [5]}, TypeError, "stop: expected str, got 5"),
+        ({"section_temperatures": 5}, TypeError, "section_temperatures: expected a dict, got 5"),
+        ({"trajectory_head": 5}, TypeError, "trajectory_head: expected a path, got 5"),
+        ({"timeout_s": "soon"}, TypeError, "timeout_s: expected float, got 'soon'"),
+        ({"cancel": 5}, TypeError, "cancel: expected a CancelToken, got 5"),
+    ],
+)
+def test_what_has_a_type_of_its_own_is_checked_before_the_library_sees_it(engine, arguments, error, words):
+    with pytest.raises(error) as raised:
+        engine.answer(**arguments)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, words",
+    [
+        ({"folder": 5}, TypeError, "folder: expected a path, got 5"),
+        ({"dtype": 8}, TypeError, "dtype: expected str, got 8"),
+        ({"device": None}, TypeError, "device: expected str, got None"),
+        ({"threads": "all"}, TypeError, "threads: expected int, got 'all'"),
+        ({"slots": 1 << 40}, ValueError, "slots: expected a whole number from -2147483648 to 2147483647, got 1099511627776"),
+        ({"progress": 5}, TypeError, "progress: expected a function or None, got 5"),
+    ],
+)
+def test_loading_checks_its_arguments_before_the_library_sees_them(source, arguments, error, words):
+    with pytest.raises(error) as raised:
+        slipstream.Engine.load(**{"folder": source / "models" / "demo", **arguments})
+    assert words in str(raised.value)
+
+
+def test_functions_of_folders_take_any_path_and_name_what_is_none(source):
+    folder = source / "models" / "demo"
+    for same in (folder, str(folder), bytes(folder)):
+        assert len(slipstream.Tokenizer.load(same)) > 256
+        assert slipstream.inspect(same)
+        assert slipstream.form_schema("model", same)
+    for load in (slipstream.Tokenizer.load, slipstream.inspect):
+        with pytest.raises(TypeError, match="folder: expected a path, got 5"):
+            load(5)
+    with pytest.raises(TypeError, match="form: expected a path, got 5"):
+        slipstream.explain_form(5)
+    with pytest.raises(TypeError, match="unnorm_key: expected str, got 5"):
+        slipstream.form_schema("model", folder, unnorm_key=5)

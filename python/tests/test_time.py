@@ -2,6 +2,7 @@
 """Streams, asyncio, other threads, and stopping."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -37,6 +38,62 @@ def test_leaving_a_stream_leaves_the_engine_free(engine):
     start = time.monotonic()
     assert engine.answer(scene=SCENE).valid
     assert time.monotonic() - start < 30
+
+
+LONG = {"scene": SCENE, "decoder": "ar", "rollouts": 64, "temperature": 1.0}
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Every answer that an engine begins, to see what becomes of those that nobody waits for."""
+    answers = []
+    start = slipstream.Engine._start
+    monkeypatch.setattr(slipstream.Engine, "_start", lambda *arguments: answers.append(start(*arguments)) or answers[-1])
+    return answers
+
+
+def is_cancelled(pending):
+    with pytest.raises(slipstream.Error) as error:
+        pending.result()
+    return error.value.kind == "cancelled"
+
+
+def test_a_stream_that_never_begins_is_cancelled_when_it_is_dropped_or_closed(engine, started):
+    engine.stream(**LONG)
+    assert is_cancelled(started[0])
+    closed = engine.stream(**LONG)
+    closed.close()
+    assert is_cancelled(started[1]) and list(closed) == []
+
+
+def test_a_coroutine_that_is_closed_cancels_its_answer(engine, started):
+    async def main():
+        coroutine = engine.answer_async(**LONG)
+        coroutine.send(None)  # up to its first wait
+        coroutine.close()
+
+    asyncio.run(main())
+    assert is_cancelled(started[0])
+
+
+def test_a_progress_that_raises_calls_the_load_off(source):
+    program = textwrap.dedent(
+        f"""
+        import time
+        import slipstream
+        def progress(stage, done, total):
+            raise ValueError("of the caller")
+        try:
+            slipstream.Engine.load({str(source / "models" / "demo")!r}, progress=progress)
+        except ValueError as error:
+            print(error)
+        time.sleep(1)  # the load would take some 40 ms
+        """
+    )
+    environment = {**os.environ, "SLIPSTREAM_LOG": "info"}  # which tells of a model that was loaded: "admit: ..."
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0 and done.stdout == "of the caller\n", done.stderr
+    assert "admit:" not in done.stderr
 
 
 def test_answers_are_awaited_side_by_side(engine):

@@ -63,8 +63,6 @@ Image pixels_of(std::shared_ptr<Borrowed> borrowed) {
   return out;
 }
 
-bool is_path(py::handle object) { return py::isinstance<py::str>(object) || py::hasattr(object, "__fspath__"); }
-
 }  // namespace
 
 const char* word_of(ErrorKind kind) {
@@ -94,9 +92,17 @@ void throw_error(const Error& error) {
   throw py::error_already_set();
 }
 
+bool is_path(py::handle object) { return py::isinstance<py::str>(object) || py::hasattr(object, "__fspath__"); }
+
+std::string path_of(const char* name, py::handle object) {
+  if (!is_path(object) && !py::isinstance<py::bytes>(object))
+    throw py::type_error(std::string(name) + ": expected a path, got " + std::string(py::repr(object)));
+  return py::module_::import("os").attr("fsencode")(object).cast<std::string>();
+}
+
 Image image_of(py::handle object) {
   if (is_path(object)) {
-    const auto path = py::module_::import("os").attr("fsencode")(object).cast<std::string>();
+    const std::string path = path_of("image", object);
     return value_or_throw([&] {
       const py::gil_scoped_release free;
       return read_image(path);

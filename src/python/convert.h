@@ -25,6 +25,10 @@ inline void check_or_throw(const Status& status) {
   if (!status) throw_error(status.error());
 }
 
+bool is_path(py::handle object);
+/// The bytes of a path (str, bytes, os.PathLike). TypeError: "<name>: expected a path, got ...".
+std::string path_of(const char* name, py::handle object);
+
 /// A picture: a path (str, os.PathLike), an encoded file's bytes, or 8-bit pixels by the buffer protocol, height x width (x channels).
 /// Pixels are borrowed where each row lies in one piece, and copied otherwise. TypeError and ValueError for what is no picture.
 Image image_of(py::handle object);

@@ -99,6 +99,13 @@ void tell(const py::object& progress, const LoadState& state, int64_t& told) {
   progress("loading", done, state.total.load());
 }
 
+/// Calls a load off when its caller leaves before the end: by Ctrl-C, or because `progress` raised. Behind the end it changes nothing. The
+/// memory comes back when the loading thread has seen it.
+struct CallOff {
+  CancelToken& cancel;
+  ~CallOff() { cancel.cancel(); }
+};
+
 std::shared_ptr<Engine> load(const std::string& folder, const EngineOptions& options, const py::object& progress) {
   const auto state = std::make_shared<LoadState>();
   std::future<Result<Engine>> loaded = state->loaded.get_future();
@@ -110,6 +117,7 @@ std::shared_ptr<Engine> load(const std::string& folder, const EngineOptions& opt
     state->loaded.set_value(Engine::load(folder, options, tell_state, state->cancel));
   };
   in_background(work, [state] { state->cancel.cancel(); });
+  const CallOff on_leaving{state->cancel};
   int64_t told = -1;
   for (bool ready = false; !ready;) {
     tell(progress, *state, told);
@@ -117,10 +125,7 @@ std::shared_ptr<Engine> load(const std::string& folder, const EngineOptions& opt
       const py::gil_scoped_release free;
       ready = loaded.wait_for(kLook) == std::future_status::ready;
     }
-    if (PyErr_CheckSignals() != 0) {
-      state->cancel.cancel();  // the memory comes back when the thread has seen it
-      throw py::error_already_set();
-    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
   tell(progress, *state, told);
   return std::make_shared<Engine>(value_or_throw(loaded.get()));

@@ -25,8 +25,8 @@ void set_images(Request& request, const py::iterable& images) {
 
 // A folder's name, or frames in order of time.
 void add_video(Request& request, py::handle frames, double fps) {
-  if (py::isinstance<py::str>(frames) || py::hasattr(frames, "__fspath__")) {
-    const auto folder = py::module_::import("os").attr("fsencode")(frames).cast<std::string>();
+  if (is_path(frames)) {
+    const std::string folder = path_of("video", frames);
     request.videos.push_back(value_or_throw([&] {
       const py::gil_scoped_release free;
       return read_video(folder, fps);

@@ -44,7 +44,12 @@ void bind_tools(py::module_& m) {
       "inspect", [](const std::string& folder) { return json_of(unlocked([&] { return inspect(folder); })); }, py::arg("folder"));
   py::class_<Tokenizer>(m, "Tokenizer", "A model folder's tokenizer.")
       .def_static(
-          "load", [](const std::string& folder) { return unlocked([&] { return Tokenizer::load(folder); }); }, py::arg("folder"))
+          "load",
+          [](const py::object& folder) {
+            const std::string path = path_of("folder", folder);
+            return unlocked([&] { return Tokenizer::load(path); });
+          },
+          py::arg("folder"))
       .def(
           "encode", [](const Tokenizer& t, const std::string& text) { return unlocked([&] { return t.encode(text); }); },
           py::arg("text"), "The ids of a text.")
