@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are not what they say: every one gives an image or a one-line error, never a crash, and never a large allocation.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -154,6 +156,57 @@ TEST(DecodeImage, RefusesASmallFileThatClaimsAHugePicture) {
             std::string::npos);
   const std::string_view ppm = "P6 10000 10000 255\nabc";
   EXPECT_FALSE(decode_image(std::as_bytes(std::span(ppm)), "bomb.ppm"));
+}
+
+/// A PNG chunk: length, type, body, sum.
+std::vector<std::byte> chunk_of(std::string_view type, std::string_view body) {
+  const auto* text = reinterpret_cast<const Bytef*>(body.data());
+  uLong sum = crc32(0, reinterpret_cast<const Bytef*>(type.data()), static_cast<uInt>(type.size()));
+  sum = crc32(sum, text, static_cast<uInt>(body.size()));
+  std::vector<std::byte> out;
+  const auto number = [&](uLong n) {
+    for (const int shift : {24, 16, 8, 0}) out.push_back(static_cast<std::byte>(n >> shift & 0xff));
+  };
+  const auto append = [&](std::string_view s) {
+    const auto b = std::as_bytes(std::span(s));
+    out.insert(out.end(), b.begin(), b.end());
+  };
+  number(body.size());
+  append(type);
+  append(body);
+  number(sum);
+  return out;
+}
+
+/// Eight kilobytes of a compressed text stand for eight megabytes: nobody asks for them, so nothing is inflated.
+TEST(DecodeImage, DoesNotInflateTheTextsOfAPng) {
+  const std::string text(7'900'000, 'a');
+  uLongf size = compressBound(text.size());
+  std::string packed(size, '\0');
+  ASSERT_EQ(compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size(), 9),
+            Z_OK);
+  packed.resize(size);
+  using namespace std::string_literals;
+  const auto ztxt = chunk_of("zTXt", "Comment\0\0"s + packed), itxt = chunk_of("iTXt", "Comment\0\1\0\0\0"s + packed);
+  auto png = bytes_of(kFiles.parent_path() / "formats" / "png-exif.png");
+  const auto plain = decode_image(png, "plain.png");
+  ASSERT_TRUE(plain) << plain.error().message;
+  std::vector<std::byte> many;
+  for (int i = 0; i < 40; ++i) {
+    many.insert(many.end(), ztxt.begin(), ztxt.end());
+    many.insert(many.end(), itxt.begin(), itxt.end());
+  }
+  png.insert(png.begin() + 33, many.begin(), many.end());  // behind the signature and IHDR
+  const auto most_kb = [] {
+    rusage use{};
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_maxrss;
+  };
+  const auto before = most_kb();
+  const auto image = decode_image(png, "texts.png");
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_LT(most_kb() - before, 100'000) << "80 texts would be 632 MB";
+  EXPECT_EQ(image->rgb, plain->rgb) << "upright too: the EXIF chunk is still read";
 }
 
 TEST(ExifOrientation, ReadsBothByteOrdersAndStaysInsideTheBlock) {
