@@ -28,11 +28,17 @@ class Run {
 
  private:
   // ---- names
-  Value look_up(const std::string& name) const {
+  Result<Value> look_up(const std::string& name) {
     for (size_t i = scopes_.size(); i-- > 0;) {
       if (i >= 2 && i < base_) i = 1;
+      SLIP_TRY_(budget_.look_in(scopes_[i].entries.size()));
       if (const Value* v = scopes_[i].find(name)) return *v;
     }
+    return Value();
+  }
+  Status set(const std::string& name, Value value) {
+    SLIP_TRY_(budget_.look_in(scopes_.back().entries.size()));
+    scopes_.back().set(name, std::move(value));
     return {};
   }
   Error at(const Node& n, const Error& e) const {
@@ -84,11 +90,11 @@ class Run {
         return Flow::kOn;
       case Kind::kSetBlock: {
         SLIP_TRY(std::string text, captured(n.body));
-        scopes_.back().set(n.text, std::move(text));
+        SLIP_TRY_(set(n.text, std::move(text)));
         return Flow::kOn;
       }
       case Kind::kMacro:
-        scopes_.back().set(n.text, &n);
+        SLIP_TRY_(set(n.text, &n));
         return Flow::kOn;
       case Kind::kBreak:
         return Flow::kBreak;
@@ -108,26 +114,24 @@ class Run {
   }
 
   Status bind(const std::vector<std::string>& names, Value value) {
-    if (names.size() == 1) {
-      scopes_.back().set(names[0], std::move(value));
-      return {};
-    }
+    if (names.size() == 1) return set(names[0], std::move(value));
     SLIP_TRY(List parts, elements(value, budget_));
     if (parts.size() != names.size())
       return bad_input("expected {} values for {} names, got {}", names.size(), names.size(), parts.size());
-    for (size_t i = 0; i < names.size(); ++i) scopes_.back().set(names[i], std::move(parts[i]));
+    for (size_t i = 0; i < names.size(); ++i) SLIP_TRY_(set(names[i], std::move(parts[i])));
     return {};
   }
 
   // A namespace inside a namespace could hold itself.
   Status set_attribute(const Node& n) {
-    const Value object = look_up(n.names[0]);
+    SLIP_TRY(const Value object, look_up(n.names[0]));
     Dict* dict = object.dict();
     if (!dict || !dict->is_namespace)
       return bad_input("{}: expected a namespace to set an attribute of, got {}", n.names[0], object.type_name());
     SLIP_TRY(Value value, eval(*n.kids[0]));
     SLIP_TRY(const bool nested, holds_namespace(value));
     if (nested) return unsupported("expected a value without namespaces in it, got one with");
+    SLIP_TRY_(budget_.look_in(dict->entries.size()));
     dict->set(n.text, std::move(value));
     return {};
   }
@@ -190,6 +194,8 @@ class Run {
     if (const Status affordable = budget_.take(1, 0); !affordable) return at(n, affordable.error());
     auto value = expression(n);
     if (!value) return at(n, value.error());
+    if (value->depth() > kMostLevels)
+      return at(n, bad_input("expected at most {} lists and dictionaries inside of each other, got more", kMostLevels));
     if (const std::string* s = value->string())
       if (const Status affordable = budget_.take(0, static_cast<int64_t>(s->size())); !affordable) return at(n, affordable.error());
     return value;
@@ -258,6 +264,7 @@ class Run {
       SLIP_TRY(const Value key, eval(*n.kids[i]));
       SLIP_TRY(Value value, eval(*n.kids[i + 1]));
       if (!key.string()) return unsupported("expected strings as keys of a dictionary, got {}", key.type_name());
+      SLIP_TRY_(budget_.look_in(dict.entries.size()));
       dict.set(*key.string(), std::move(value));
     }
     return Value(std::move(dict));
@@ -266,7 +273,7 @@ class Run {
   Result<Value> negative(const Node& n) {
     SLIP_TRY(const Value value, eval(*n.kids[0]));
     int64_t i = 0;
-    if (value.integer(i)) return Value(-i);
+    if (value.integer(i)) return operate("-", Value(0), value, budget_);
     if (!value.is_number()) return bad_input("expected a number behind -, got {}", value.type_name());
     return Value(-value.number());
   }
@@ -274,6 +281,7 @@ class Run {
   Result<Value> attribute(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
     if (const Dict* d = object.dict()) {
+      SLIP_TRY_(budget_.look_in(d->entries.size()));
       const Value* v = d->find(n.text);
       return v ? *v : Value();
     }
@@ -284,6 +292,7 @@ class Run {
   Result<Value> index(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
     SLIP_TRY(const Value key, eval(*n.kids[1]));
+    if (const Dict* d = object.dict()) SLIP_TRY_(budget_.look_in(d->entries.size()));
     return element(object, key);
   }
 
@@ -346,7 +355,7 @@ class Run {
 
   Result<Value> call(const Node& n) {
     SLIP_TRY(const Arguments a, arguments(n, 0));
-    const Value known = look_up(n.text);
+    SLIP_TRY(const Value known, look_up(n.text));
     if (const auto* macro = std::get_if<const Node*>(&known.v)) return call_macro(**macro, a);
     if (n.text == "raise_exception") {
       SLIP_TRY(const std::string text, to_text(a.at(0, "message")));

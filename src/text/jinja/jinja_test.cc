@@ -179,6 +179,83 @@ TEST(ChatTemplates, HostileOnesComeToAnEnd) {
   }
 }
 
+// Values are compared, looked through and freed by recursion.
+TEST(ChatTemplates, ValuesAreAtMostAHundredLevelsDeep) {
+  const auto nested = [](std::string_view how, int levels) {
+    return rendered(
+        fmt::format("{{% set n = namespace(x=1) %}}{{% for i in range({}) %}}{{% set n.x = {} %}}{{% endfor %}}done", levels, how));
+  };
+  for (const char* how : {"[n.x]", "{'a': n.x}", "dict(a=n.x)", "[1, n.x][:]"}) {
+    EXPECT_EQ(nested(how, 99), "done") << how;
+    EXPECT_THAT(nested(how, 101),
+                HasSubstr("f: line 1: expected at most 100 lists and dictionaries inside of each other, got more"))
+        << how;
+    EXPECT_THAT(nested(how, 50'000), HasSubstr("inside of each other")) << how;
+  }
+  std::string sets = "{% set x = [] %}";
+  for (int i = 0; i < 20'000; ++i) sets += "{% set x = [x] %}";
+  EXPECT_THAT(rendered(sets), HasSubstr("inside of each other"));
+}
+
+TEST(ChatTemplates, SearchesAreNotFree) {
+  const std::string late = "got one that takes too long or writes too much";
+  const std::string texts = "{% set t = 'a' * 300000 %}{% set p = 'a' * 150000 ~ 'b' %}";
+  for (const char* search : {"p in t", "t.find(p)", "t.rfind(p)", "t.count(p)", "t.split(p)", "t.rsplit(p)", "t.replace(p, '')"})
+    EXPECT_THAT(rendered(fmt::format("{}{{% set x = {} %}}", texts, search)), HasSubstr(late)) << search;
+  EXPECT_EQ(rendered("{% set t = 'a' * 100000 ~ 'b' %}{{ 'ab' in t }} {{ t.find('b') }} {{ t.split('b') | length }}"),
+            "True 100000 2");
+  std::string names, entries = "{% set n = namespace() %}";
+  for (int i = 0; i < 20'000; ++i) {
+    names += fmt::format("{{% set a{} = 1 %}}", i);
+    entries += fmt::format("{{% set n.a{} = 1 %}}", i);
+  }
+  EXPECT_THAT(rendered(names), HasSubstr(late));
+  EXPECT_THAT(rendered(entries), HasSubstr(late));
+}
+
+// As Python's str.isspace and str.splitlines have them: an ideographic space, U+001F, U+0085, U+2028.
+TEST(ChatTemplates, BlanksAreUnicodes) {
+  EXPECT_EQ(rendered("<{{ '\\u3000\\u001f a\\u00a0b \\u2003'.strip() }}>"), "<a\u00a0b>");
+  EXPECT_EQ(rendered("<{{ '\\u3000a\\u3000'.lstrip() }}><{{ '\\u3000a\\u3000'.rstrip() }}><{{ '\\u3000a\\u3000' | trim }}>"),
+            "<a\u3000><\u3000a><a>");
+  EXPECT_EQ(rendered("{{ '\\u3000a\\u2003 b\\u001cc\\u0085'.split() | join(',') }}"), "a,b,c");
+  EXPECT_EQ(rendered("{{ 'a\\u2028b\\r\\nc\\u001ed\\u001fe\\n'.splitlines() | join(',') }}"), "a,b,c,d\u001fe");
+  EXPECT_EQ(rendered("<{{ ' \\u3000 '.strip() }}>{{ ' \\u3000 '.split() | length }}"), "<>0");
+}
+
+// What Jinja's filters and that of transformers give where Python's methods of the same name give something else.
+TEST(ChatTemplates, FiltersMeanWhatJinjasMean) {
+  EXPECT_EQ(rendered("{{ \"it's a-b (c) {d} [e] <f> g_h 1x\" | title }}"), "It's A-B (C) {D} [E] <F> G_h 1x");
+  EXPECT_EQ(rendered("{{ \"it's\".title() }}"), "It'S");
+  EXPECT_EQ(rendered("{{ ['a', 'B', 'A', 'b'] | unique | join }} {{ ['a', 'A', 'a'] | unique(true) | join }}"), "aB aA");
+  EXPECT_EQ(rendered("{{ [{'n': 'x'}, {'n': 'X'}] | unique(attribute='n') | list | length }}"), "1");
+  EXPECT_THAT(rendered("{{ [[1]] | unique }}"), HasSubstr("unique: expected plain values, got a list"));
+  EXPECT_EQ(rendered("{{ ' 42 ' | int }} {{ '42.9' | int }} {{ '-1e2' | int }} {{ '1_000' | int }} {{ '+7' | int }}"),
+            "42 42 -100 1000 7");
+  EXPECT_EQ(rendered("{{ '1__0' | int }} {{ 'x' | int(5) }} {{ 'nan' | int('no') }} {{ none | int }} {{ 9007199254740993 | int }}"),
+            "0 5 no 0 9007199254740993");
+  EXPECT_THAT(rendered("{{ 'ff' | int(0, 16) }}"), HasSubstr("int: expected numbers of base 10"));
+  EXPECT_THAT(rendered("{{ '99999999999999999999' | int }}"), HasSubstr("int: expected a number of at most 63 bits"));
+  EXPECT_THAT(rendered("{{ '1e30' | int }}"), HasSubstr("int: expected a number of at most 63 bits"));
+  EXPECT_EQ(rendered("{{ ['\\u00e9\xF0\x9F\x98\x80\\u007f'] | tojson(ensure_ascii=true) }}"), R"(["\u00e9\ud83d\ude00\u007f"])");
+  EXPECT_EQ(rendered("{{ ['\\u00e9'] | tojson }} {{ ['\\u00e9'] | tojson(true) }}"), "[\"\u00e9\"] [\"\\u00e9\"]");
+  EXPECT_EQ(rendered("{{ [1] | tojson(false, 1) }} {{ [1] | tojson(indent=none) }}"), "[\n 1\n] [1]");
+  EXPECT_THAT(rendered("{{ [1] | tojson(sort_keys=true) }}"), HasSubstr("tojson: expected arguments that are done, got sort_keys"));
+  EXPECT_THAT(rendered("{{ [1] | tojson(indent='  ') }}"), HasSubstr("tojson: expected an indent of 0 to 16, got a string"));
+}
+
+TEST(ChatTemplates, IntegersDoNotOverflow) {
+  const std::string ends = "{% set most = 922337203685477580 * 10 + 7 %}{% set m = 0 - most - 1 %}";
+  EXPECT_EQ(rendered(ends + "{{ 5 % most }} {{ -5 % most }} {{ 7 % -3 }} {{ -7 % 3 }} {{ -6 % 3 }}"),
+            "5 9223372036854775802 -2 2 0");
+  EXPECT_EQ(rendered(ends + "{{ m // 3 }} {{ m % 3 }} {{ m // most }} {{ -7 // 2 }} {{ 7 // -2 }} {{ m % -1 }}"),
+            "-3074457345618258603 1 -2 -4 -4 0");
+  for (const char* text : {"{{ -m }}", "{{ m | abs }}", "{{ m // -1 }}"})
+    EXPECT_THAT(rendered(ends + text), HasSubstr("expected numbers of at most 63 bits, got more")) << text;
+  EXPECT_EQ(rendered(ends + "{{ range(most - 7, most, 5) | join(' ') }}"), "9223372036854775800 9223372036854775805");
+  EXPECT_EQ(rendered(ends + "{{ 'a-b-c'.split('-', m) | length }} {{ 'aa'.replace('a', 'b', m) }}"), "3 bb");
+}
+
 // Templates with bytes changed, cut and doubled: an error or a text, nothing else.
 TEST(ChatTemplates, MutatedOnesGiveAnErrorOrAText) {
   std::mt19937 random(7);

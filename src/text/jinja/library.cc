@@ -2,10 +2,12 @@
 // Filters and tests of the template language, after Jinja's documentation of each; methods are in methods.cc.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
 
 #include "text/jinja/syntax.h"
+#include "text/unicode.h"
 
 namespace slip::jinja {
 namespace {
@@ -16,14 +18,24 @@ Result<std::string> need_text(std::string_view name, const Value& value) {
   return to_text(value);
 }
 
+/// Refuses arguments that a filter has in Jinja and not here, and those that no filter has.
+Status only(std::string_view filter, const Arguments& a, size_t most, std::initializer_list<std::string_view> names) {
+  if (a.values.size() > most) return unsupported("{}: expected at most {} arguments, got {}", filter, most, a.values.size());
+  for (const auto& [name, value] : a.named)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return unsupported("{}: expected arguments that are done, got {}", filter, name);
+  return {};
+}
+
 // a.b.0 of an element.
-Value attribute_of(const Value& value, std::string_view path) {
+Result<Value> attribute_of(const Value& value, std::string_view path, Budget& budget) {
   Value at = value;
   while (!path.empty()) {
     const size_t dot = std::min(path.find('.'), path.size());
     const std::string_view name = path.substr(0, dot);
     path.remove_prefix(std::min(dot + 1, path.size()));
     const Dict* d = at.dict();
+    if (d) SLIP_TRY_(budget.look_in(d->entries.size()));
     const Value* v = d ? d->find(name) : nullptr;
     Value next = v ? *v : Value();
     at = std::move(next);
@@ -40,7 +52,7 @@ Result<Value> by_method(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(std::string text, need_text(kMethod, v));
   return call_method(kMethod, text, a, budget);
 }
-constexpr char kUpper[] = "upper", kLower[] = "lower", kTitle[] = "title", kCapitalize[] = "capitalize", kReplace[] = "replace";
+constexpr char kUpper[] = "upper", kLower[] = "lower", kCapitalize[] = "capitalize", kReplace[] = "replace";
 
 Result<Value> filter_length(const Value& v, const Arguments&, Budget&) {
   if (v.list()) return Value(static_cast<int64_t>(v.list()->size()));
@@ -53,15 +65,59 @@ Result<Value> filter_string(const Value& v, const Arguments&, Budget&) {
   SLIP_TRY(std::string text, to_text(v));
   return Value(std::move(text));
 }
-Result<Value> filter_int(const Value& v, const Arguments& a, Budget&) {
-  int64_t other = 0;
-  a.at(0, "default").integer(other);
-  if (v.is_number()) return Value(static_cast<int64_t>(std::clamp(v.number(), -9e15, 9e15)));
-  const std::string* s = v.string();
-  if (!s || s->empty() || s->size() > 15) return Value(other);
-  const size_t sign = (*s)[0] == '-' || (*s)[0] == '+' ? 1 : 0;
-  if (sign == s->size() || s->find_first_not_of("0123456789", sign) != std::string::npos) return Value(other);
-  return Value(int64_t{std::stoll(*s)});
+// Jinja's own: words begin behind blanks, dashes and opening brackets, and nowhere else (Python's str.title: behind any sign).
+Result<Value> filter_title(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY_(only("title", a, 0, {}));
+  SLIP_TRY(std::string text, need_text("title", v));
+  SLIP_TRY(const Value small, call_method("lower", text, {}, budget));  // which refuses all letters but ASCII's
+  text = *small.string();
+  bool begins = true;
+  for (char& c : text) {
+    if (begins && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    begins = std::string_view("-({[< \t\n\r\f\v\x1c\x1d\x1e\x1f").find(c) != std::string_view::npos;
+  }
+  return Value(std::move(text));
+}
+
+// What Python's int() and float() pass over: blanks around a number, and single underscores between digits. Nothing where one stands
+// elsewhere.
+std::string number_text(const std::string& s) {
+  std::string out;
+  const auto digit = [&](size_t i) { return i < s.size() && s[i] >= '0' && s[i] <= '9'; };
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (s[i] != '_') out += s[i];
+    if (s[i] == '_' && (i == 0 || !digit(i - 1) || !digit(i + 1))) return {};
+  }
+  return out;
+}
+Result<Value> whole(double d) {
+  if (!(std::fabs(d) < 0x1p63)) return bad_input("int: expected a number of at most 63 bits, got {}", d);
+  return Value(static_cast<int64_t>(d));
+}
+// int(), or else int(float()), or else the default.
+Result<Value> filter_int(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY_(only("int", a, 2, {"default", "base"}));
+  const Value other = a.at(0, "default").undefined() ? Value(0) : a.at(0, "default");
+  int64_t base = 10, i = 0;
+  if (const Value given = a.at(1, "base"); !given.undefined() && (!given.integer(base) || base != 10))
+    return unsupported("int: expected numbers of base 10, got another base");
+  if (v.undefined()) return bad_input("int: expected a number or a string, got an undefined value");
+  if (v.integer(i)) return Value(i);
+  if (v.is_number()) return std::isnan(v.number()) ? Result<Value>(other) : whole(v.number());
+  if (!v.string()) return other;
+  SLIP_TRY(const Value bare, call_method("strip", v, {}, budget));
+  if (std::any_of(bare.string()->begin(), bare.string()->end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+    return unsupported("int: expected a number in ASCII, got other characters");
+  std::string text = number_text(*bare.string());
+  if (text.starts_with('+') && !text.starts_with("+-")) text.erase(0, 1);
+  const char* end = text.data() + text.size();
+  const auto exact = std::from_chars(text.data(), end, i);
+  if (exact.ec == std::errc::result_out_of_range && exact.ptr == end)
+    return bad_input("int: expected a number of at most 63 bits, got {} digits", text.size());
+  if (exact.ec == std::errc() && exact.ptr == end) return Value(i);
+  double d = 0;
+  const auto close = std::from_chars(text.data(), end, d);
+  return close.ec == std::errc() && close.ptr == end && std::isfinite(d) ? whole(d) : Result<Value>(other);
 }
 Result<Value> filter_default(const Value& v, const Arguments& a, Budget&) {
   const bool instead = v.undefined() || (a.at(1, "boolean").truthy() && !v.truthy());
@@ -94,21 +150,45 @@ Result<Value> filter_join(const Value& v, const Arguments& a, Budget& budget) {
   const Value attribute = a.at(1, "attribute");
   std::string out;
   for (size_t i = 0; i < items.size(); ++i) {
-    SLIP_TRY(const std::string text, to_text(attribute.string() ? attribute_of(items[i], *attribute.string()) : items[i]));
+    Value item = items[i];
+    if (attribute.string()) {
+      SLIP_TRY(item, attribute_of(item, *attribute.string(), budget));
+    }
+    SLIP_TRY(const std::string text, to_text(item));
     SLIP_TRY_(budget.take(1, static_cast<int64_t>(text.size() + between.size())));
     if (i > 0) out += between;
     out += text;
   }
   return Value(std::move(out));
 }
+// All but printable ASCII as json.dumps escapes it: in UTF-16.
+std::string in_ascii(std::string_view json) {
+  std::string out;
+  for (size_t at = 0; at < json.size();) {
+    const char32_t c = next_character(json, at);
+    if (c < 0x7f)
+      out += static_cast<char>(c);
+    else if (c < 0x10000)
+      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+    else
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((static_cast<uint32_t>(c) - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+  }
+  return out;
+}
+// That of transformers: tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False).
 Result<Value> filter_tojson(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY_(only("tojson", a, 2, {"ensure_ascii", "indent"}));
   int64_t indent = -1;
-  for (const auto& [name, value] : a.named)
-    if (name != "indent" && name != "ensure_ascii") return unsupported("tojson: expected indent alone, got {}", name);
-  if (const Value given = a.at(0, "indent"); given.integer(indent) && (indent < 0 || indent > 16))
-    return bad_input("tojson: expected an indent of 0 to 16, got {}", indent);
+  const Value given = a.at(1, "indent");
+  if (!given.undefined() && !given.none() && (!given.integer(indent) || indent < 0 || indent > 16))
+    return bad_input("tojson: expected an indent of 0 to 16, got {}",
+                     given.integer(indent) ? std::to_string(indent) : given.type_name());
   std::string out;
   SLIP_TRY_(to_json(v, static_cast<int>(indent), 0, budget, out));
+  if (a.at(0, "ensure_ascii").truthy()) {
+    SLIP_TRY_(budget.take(0, static_cast<int64_t>(out.size()) * 6));
+    out = in_ascii(out);
+  }
   return Value(std::move(out));
 }
 Result<Value> filter_items(const Value& v, const Arguments& a, Budget& budget) { return call_method("items", v, a, budget); }
@@ -134,7 +214,10 @@ Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
   const bool cased = a.at(1, "case_sensitive").truthy();
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) {
-    Value key = attribute.string() ? attribute_of(item, *attribute.string()) : item;
+    Value key = item;
+    if (attribute.string()) {
+      SLIP_TRY(key, attribute_of(key, *attribute.string(), budget));
+    }
     if (key.string() && !cased) {
       SLIP_TRY(key, call_method("lower", key, {}, budget));
     }
@@ -148,12 +231,31 @@ Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
   for (auto& [key, item] : keyed) sorted.push_back(std::move(item));
   return Value(std::move(sorted));
 }
-Result<Value> filter_unique(const Value& v, const Arguments&, Budget& budget) {
+// Without letter case, as Jinja compares unless told otherwise. Python's set takes no lists and dictionaries.
+Result<Value> filter_unique(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY_(only("unique", a, 2, {"case_sensitive", "attribute"}));
+  const Value attribute = a.at(1, "attribute");
+  if (!attribute.undefined() && !attribute.none() && !attribute.string())
+    return unsupported("unique: expected an attribute's name, got {}", attribute.type_name());
+  const bool cased = a.at(0, "case_sensitive").truthy();
   SLIP_TRY(const List items, elements(v, budget));
-  List out;
+  List out, known;
   for (const Value& item : items) {
-    SLIP_TRY(const bool known, contains(Value(out), item, budget));
-    if (!known) out.push_back(item);
+    Value key = item;
+    if (attribute.string()) {
+      SLIP_TRY(key, attribute_of(key, *attribute.string(), budget));
+    }
+    if (key.depth() > 0) return bad_input("unique: expected plain values, got {}", key.type_name());
+    if (key.string() && !cased) {
+      SLIP_TRY(key, call_method("lower", key, {}, budget));
+    }
+    bool seen = false;
+    for (size_t i = 0; i < known.size() && !seen; ++i) {
+      SLIP_TRY(seen, equal(known[i], key, budget));
+    }
+    if (seen) continue;
+    out.push_back(item);
+    known.push_back(std::move(key));
   }
   return Value(std::move(out));
 }
@@ -163,7 +265,7 @@ Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
   List out;
   for (const Value& item : items) {
     if (attribute.string()) {
-      const Value found = attribute_of(item, *attribute.string());
+      SLIP_TRY(const Value found, attribute_of(item, *attribute.string(), budget));
       const Value other = a.at(9, "default");
       out.push_back(found.undefined() && !other.undefined() ? other : found);
     } else if (filter.string() && is_filter(*filter.string())) {
@@ -188,7 +290,10 @@ Result<Value> filter_select(const Value& v, const Arguments& a, Budget& budget, 
       a.values.size() > first + 1 ? List(a.values.begin() + static_cast<std::ptrdiff_t>(first) + 1, a.values.end()) : List{}, {}};
   List out;
   for (const Value& item : items) {
-    const Value value = by_attribute ? attribute_of(item, *attribute.string()) : item;
+    Value value = item;
+    if (by_attribute) {
+      SLIP_TRY(value, attribute_of(value, *attribute.string(), budget));
+    }
     bool holds = value.truthy();
     if (test.string()) {
       SLIP_TRY(holds, apply_test(*test.string(), value, rest, budget));
@@ -212,9 +317,9 @@ Result<Value> filter_indent(const Value& v, const Arguments& a, Budget& budget) 
   SLIP_TRY_(budget.take(0, static_cast<int64_t>(out.size())));
   return Value(std::move(out));
 }
-Result<Value> filter_abs(const Value& v, const Arguments&, Budget&) {
+Result<Value> filter_abs(const Value& v, const Arguments&, Budget& budget) {
   int64_t i = 0;
-  if (v.integer(i)) return Value(i < 0 ? -i : i);
+  if (v.integer(i)) return i < 0 ? operate("-", Value(0), v, budget) : Result<Value>(Value(i));
   if (!v.is_number()) return bad_input("abs: expected a number, got {}", v.type_name());
   return Value(std::abs(v.number()));
 }
@@ -248,7 +353,7 @@ const std::map<std::string_view, Filter>& filters() {
       {"selectattr", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, true, true); }},
       {"sort", filter_sort},
       {"string", filter_string},
-      {"title", by_method<kTitle>},
+      {"title", filter_title},
       {"tojson", filter_tojson},
       {"trim", filter_trim},
       {"unique", filter_unique},

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "text/jinja/syntax.h"
+#include "text/unicode.h"
 
 namespace slip::jinja {
 namespace {
@@ -16,7 +17,12 @@ constexpr std::array<std::string_view, 25> kMethods = {
     "upper",        "lower",   "title",  "capitalize", "find",   "rfind",      "count",      "join",     "removeprefix",
     "removesuffix", "isdigit", "get",    "items",      "keys",   "values",     "index"};
 
-constexpr std::string_view kBlanks = " \t\n\r\f\v";
+/// Python's str.isspace: White_Space and the four ASCII separators.
+bool is_blank(char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); }
+/// Where Python's str.splitlines ends a line.
+bool ends_line(char32_t c) {
+  return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
 
 Result<std::string> need_string(std::string_view method, const Value& v) {
   if (!v.string()) return bad_input("{}: expected a string as argument, got {}", method, v.type_name());
@@ -29,33 +35,48 @@ std::string_view stripped(std::string_view s, std::string_view chars, bool left,
   return s;
 }
 
+std::string_view without_blanks(std::string_view s, bool left, bool right) {
+  for (size_t at = 0; left && at < s.size() && is_blank(next_character(s, at)); at = 0) s.remove_prefix(at);
+  for (size_t at = s.size(); right && at > 0 && is_blank(previous_character(s, at)); at = s.size()) s = s.substr(0, at);
+  return s;
+}
+
 Result<Value> strip(std::string_view name, const std::string& s, const Arguments& a) {
-  std::string chars(kBlanks);
-  if (const Value given = a.at(0, "chars"); !given.undefined() && !given.none()) {
-    SLIP_TRY(chars, need_string(name, given));
-  }
+  const bool left = name != "rstrip", right = name != "lstrip";
+  const Value given = a.at(0, "chars");
+  if (given.undefined() || given.none()) return Value(std::string(without_blanks(s, left, right)));
+  SLIP_TRY(const std::string chars, need_string(name, given));
   if (std::any_of(chars.begin(), chars.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
     return unsupported("{}: expected ASCII characters to take off, got others", name);
-  return Value(std::string(stripped(s, chars, name != "rstrip", name != "lstrip")));
+  return Value(std::string(stripped(s, chars, left, right)));
+}
+
+List words_of(std::string_view s) {
+  List out;
+  size_t from = 0;
+  for (size_t at = 0; at < s.size();) {
+    const size_t here = at;
+    if (!is_blank(next_character(s, at))) continue;
+    if (here > from) out.emplace_back(std::string(s.substr(from, here - from)));
+    from = at;
+  }
+  if (from < s.size()) out.emplace_back(std::string(s.substr(from)));
+  return out;
 }
 
 Result<Value> split(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
   int64_t most = -1;
-  a.at(1, "maxsplit").integer(most);
+  if (a.at(1, "maxsplit").integer(most) && most < 0) most = -1;
   const Value separator = a.at(0, "sep");
   List out;
   SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
   if (separator.undefined() || separator.none()) {
     if (most >= 0) return unsupported("{}: expected a separator beside a number of splits, got none", name);
-    for (size_t i = s.find_first_not_of(kBlanks); i != std::string::npos;) {
-      const size_t end = std::min(s.find_first_of(kBlanks, i), s.size());
-      out.emplace_back(s.substr(i, end - i));
-      i = s.find_first_not_of(kBlanks, end);
-    }
-    return Value(std::move(out));
+    return Value(words_of(s));
   }
   SLIP_TRY(const std::string by, need_string(name, separator));
   if (by.empty()) return bad_input("{}: expected a separator, got an empty one", name);
+  SLIP_TRY_(budget.look_for(by, s));
   std::string_view rest = s;
   const bool right = name == "rsplit";
   for (; most != 0; --most) {
@@ -72,11 +93,15 @@ Result<Value> split(std::string_view name, const std::string& s, const Arguments
 Result<Value> splitlines(const std::string& s, Budget& budget) {
   SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
   List out;
-  for (size_t i = 0; i < s.size();) {
-    const size_t end = std::min(s.find_first_of("\r\n", i), s.size());
-    out.emplace_back(s.substr(i, end - i));
-    i = end + (s.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+  size_t from = 0;
+  for (size_t at = 0; at < s.size();) {
+    const size_t here = at;
+    if (!ends_line(next_character(s, at))) continue;
+    out.emplace_back(s.substr(from, here - from));
+    if (s.compare(here, 2, "\r\n") == 0) ++at;
+    from = at;
   }
+  if (from < s.size()) out.emplace_back(s.substr(from));
   return Value(std::move(out));
 }
 
@@ -99,7 +124,8 @@ Result<Value> replace(const std::string& s, const Arguments& a, Budget& budget) 
   SLIP_TRY(const std::string to, need_string("replace", a.at(1, "new")));
   if (from.empty()) return unsupported("replace: expected something to replace, got an empty string");
   int64_t most = -1;
-  a.at(2, "count").integer(most);
+  if (a.at(2, "count").integer(most) && most < 0) most = -1;
+  SLIP_TRY_(budget.look_for(from, s));
   std::string out;
   size_t i = 0;
   for (; most != 0; --most) {
@@ -125,7 +151,8 @@ Result<Value> begins_or_ends(std::string_view name, const std::string& s, const 
   return Value(false);
 }
 
-Result<Value> look_for(std::string_view name, const std::string& s, const std::string& part) {
+Result<Value> look_for(std::string_view name, const std::string& s, const std::string& part, Budget& budget) {
+  SLIP_TRY_(budget.look_for(part, s));
   if (name == "count") {
     int64_t n = 0;
     if (part.empty()) return Value(characters(s) + 1);
@@ -160,7 +187,7 @@ Result<Value> of_string(std::string_view name, const std::string& s, const Argum
   if (name == "isdigit") return Value(!s.empty() && s.find_first_not_of("0123456789") == std::string::npos);
   if (name == "find" || name == "rfind" || name == "count" || name == "index") {
     SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));
-    return look_for(name, s, part);
+    return look_for(name, s, part, budget);
   }
   if (name == "removeprefix" || name == "removesuffix") {
     SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));

@@ -23,8 +23,9 @@ Result<Value> integers(char op, const std::string& text, int64_t x, int64_t y) {
   if (text == "/") return Value(static_cast<double>(x) / static_cast<double>(y));
   if (text == "//" || text == "%") {
     if (y == -1) return text == "%" ? Result<Value>(Value(0)) : integers('-', "-", 0, x);
-    const int64_t rest = (x % y + y) % y;  // takes the divisor's sign
-    return Value(text == "%" ? rest : (x - rest) / y);
+    const bool below = x % y != 0 && (x % y < 0) != (y < 0);  // C++ cuts off towards 0, Python towards the number below
+    if (text == "%") return Value(x % y + (below ? y : 0));
+    return Value(x / y - (below ? 1 : 0));
   }
   const bool overflow = op == '+'   ? __builtin_add_overflow(x, y, &out)
                         : op == '-' ? __builtin_sub_overflow(x, y, &out)
@@ -106,9 +107,10 @@ Result<Value> range(const Arguments& a, Budget& budget) {
     if (!a.values[i].integer(ends[first + i])) return bad_input("range: expected integers, got {}", a.values[i].type_name());
   if (ends[2] == 0) return bad_input("range: expected a step other than 0, got 0");
   List out;
-  for (int64_t i = ends[0]; ends[2] > 0 ? i < ends[1] : i > ends[1]; i += ends[2]) {
+  for (int64_t i = ends[0]; ends[2] > 0 ? i < ends[1] : i > ends[1];) {
     SLIP_TRY_(budget.take(1, 40));
     out.push_back(i);
+    if (__builtin_add_overflow(i, ends[2], &i)) break;  // beyond any end
   }
   return Value(std::move(out));
 }

@@ -7,6 +7,21 @@
 
 namespace slip::jinja {
 
+Listing::Listing(List list) : items(std::move(list)) {
+  for (const Value& x : items) depth = std::max(depth, 1 + x.depth());
+}
+
+Value::Value(Dict x) {
+  x.depth = 1;
+  for (const auto& [key, value] : x.entries) x.depth = std::max(x.depth, 1 + value.depth());
+  v = std::make_shared<Dict>(std::move(x));
+}
+
+int Value::depth() const {
+  if (const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v)) return (*p)->depth;
+  return dict() ? dict()->depth : 0;
+}
+
 const Value* Dict::find(std::string_view key) const {
   for (const auto& [name, value] : entries)
     if (name == key) return &value;
@@ -67,6 +82,7 @@ Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
     if (a.dict() == b.dict()) return true;
     if (a.dict()->is_namespace || a.dict()->entries.size() != b.dict()->entries.size()) return false;
     for (const auto& [key, value] : a.dict()->entries) {
+      SLIP_TRY_(budget.look_in(b.dict()->entries.size()));
       const Value* other = b.dict()->find(key);
       if (!other) return false;
       SLIP_TRY(const bool same, equal(value, *other, budget));
@@ -86,6 +102,7 @@ Result<bool> less(const Value& a, const Value& b) {
 Result<bool> contains(const Value& inside, const Value& value, Budget& budget) {
   if (const std::string* s = inside.string()) {
     if (!value.string()) return bad_input("expected a string to look for in a string, got {}", value.type_name());
+    SLIP_TRY_(budget.look_for(*value.string(), *s));
     return s->find(*value.string()) != std::string::npos;
   }
   if (const List* l = inside.list()) {
@@ -95,7 +112,10 @@ Result<bool> contains(const Value& inside, const Value& value, Budget& budget) {
     }
     return false;
   }
-  if (const Dict* d = inside.dict()) return value.string() && d->find(*value.string()) != nullptr;
+  if (const Dict* d = inside.dict()) {
+    SLIP_TRY_(budget.look_in(d->entries.size()));
+    return value.string() && d->find(*value.string()) != nullptr;
+  }
   if (inside.undefined()) return false;
   return bad_input("expected a string, a list or a dictionary to look in, got {}", inside.type_name());
 }
@@ -135,8 +155,6 @@ void escape(std::string_view s, std::string& out) {
   out += '"';
 }
 
-constexpr int kMaxJsonDepth = 100;
-
 }  // namespace
 
 Result<std::string> to_text(const Value& value) {
@@ -151,7 +169,7 @@ Result<std::string> to_text(const Value& value) {
 
 Status to_json(const Value& value, int indent, int depth, Budget& budget, std::string& out) {
   SLIP_TRY_(budget.take(1, 8));
-  if (depth > kMaxJsonDepth) return bad_input("tojson: expected at most {} levels, got more", kMaxJsonDepth);
+  if (depth > kMostLevels) return bad_input("tojson: expected at most {} levels, got more", kMostLevels);
   const auto line = [&](int level) {
     if (indent >= 0) out += '\n' + std::string(static_cast<size_t>(indent) * static_cast<size_t>(level), ' ');
   };

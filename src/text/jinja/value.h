@@ -17,10 +17,18 @@ struct Value;
 struct Node;
 using List = std::vector<Value>;
 
-/// In order of insertion; a few entries each, so it is searched from the front.
+/// A list as a value holds it: with its depth, as Value::depth counts it.
+struct Listing {
+  explicit Listing(List list);
+  List items;
+  int depth = 1;
+};
+
+/// In order of insertion; a few entries each, so it is searched from the front, which Budget::look_in pays for.
 struct Dict {
   std::vector<std::pair<std::string, Value>> entries;
   bool is_namespace = false;  // made by namespace(): the only thing that a template can change
+  int depth = 1;              // of a value; what a namespace is given later does not count
   const Value* find(std::string_view key) const;
   void set(std::string_view key, Value value);
 };
@@ -38,24 +46,25 @@ template <class T>
 inline constexpr bool kIsResult<Result<T>> = true;
 
 struct Value {
-  std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const List>, std::shared_ptr<Dict>, const Node*>
+  std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const Listing>, std::shared_ptr<Dict>,
+               const Node*>
       v;
 
   Value() = default;
   // Not a Result: whether one converts to a Value would depend on itself (clang 19).
   template <class T>
-  requires(!kIsResult<T>) Value(T x) : v(std::move(x)) {}           // NOLINT: implicit on purpose
-  Value(const char* s) : v(std::string(s)) {}                       // NOLINT
-  Value(int x) : v(int64_t{x}) {}                                   // NOLINT
-  Value(List x) : v(std::make_shared<const List>(std::move(x))) {}  // NOLINT
-  Value(Dict x) : v(std::make_shared<Dict>(std::move(x))) {}        // NOLINT
+  requires(!kIsResult<T>) Value(T x) : v(std::move(x)) {}              // NOLINT: implicit on purpose
+  Value(const char* s) : v(std::string(s)) {}                          // NOLINT
+  Value(int x) : v(int64_t{x}) {}                                      // NOLINT
+  Value(List x) : v(std::make_shared<const Listing>(std::move(x))) {}  // NOLINT
+  Value(Dict x);                                                       // NOLINT
 
   bool undefined() const { return std::holds_alternative<Undefined>(v); }
   bool none() const { return std::holds_alternative<None>(v); }
   const std::string* string() const { return std::get_if<std::string>(&v); }
   const List* list() const {
-    const auto* p = std::get_if<std::shared_ptr<const List>>(&v);
-    return p ? p->get() : nullptr;
+    const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
+    return p ? &(*p)->items : nullptr;
   }
   Dict* dict() const {
     const auto* p = std::get_if<std::shared_ptr<Dict>>(&v);
@@ -68,10 +77,16 @@ struct Value {
   /// An integer or a boolean; false for anything else.
   bool integer(int64_t& out) const;
   bool truthy() const;
+  /// Lists and dictionaries inside of each other: 0 of plain values, 1 of a list of them.
+  int depth() const;
   const char* type_name() const;  // "a string", for messages
 };
 
-/// 1 million steps and 16 MB of text and lists: hundreds of times what a prompt of a few pages takes, and a second's work at most.
+/// Of lists and dictionaries inside of each other: values are compared, written and freed by recursion.
+constexpr int kMostLevels = 100;
+
+/// 1 million steps and 16 MB of text and lists: hundreds of times what a prompt of a few pages takes. A step is a node of the tree, 64
+/// keys that were looked at, or 4,096 bytes that were compared; so the dearest template takes seconds, not minutes.
 struct Budget {
   int64_t steps = 1 << 20, bytes = 16 << 20;
   Status take(int64_t n_steps, int64_t n_bytes) {
@@ -80,6 +95,12 @@ struct Budget {
     if (steps < 0 || bytes < 0)
       return bad_input("expected a template that comes to an end, got one that takes too long or writes too much");
     return {};
+  }
+  /// Before a key is looked for in so many entries.
+  Status look_in(size_t entries) { return take(static_cast<int64_t>(entries / 64), 0); }
+  /// Before all places of a text in another are looked for: std::string's search compares the two at every byte.
+  Status look_for(std::string_view text, std::string_view inside) {
+    return take(static_cast<int64_t>(text.size() * inside.size() / 4096), 0);
   }
 };
 
