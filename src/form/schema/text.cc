@@ -20,13 +20,14 @@ bool mentions(const json::value& v, std::span<const std::string_view> keys) {
   return false;
 }
 
-/// What only forms have whose answers a checkpoint was trained to write: padding, lines, bins, instances, arrays as text.
 constexpr std::string_view kTrained[] = {"x-null-pad",    "x-end",        "x-content",     "x-instances", "x-instance-separator",
                                          "x-placeholder", "x-unused",     "x-instance-of", "x-instance",  "x-layout",
                                          "x-label",       "x-before",     "x-after",       "x-bins",      "x-space",
                                          "x-separator",   "x-independent"};
 
 }  // namespace
+
+std::span<const std::string_view> trained_keywords() { return kTrained; }
 
 bool is_trained_form(const json::value& schema) { return mentions(schema, kTrained); }
 

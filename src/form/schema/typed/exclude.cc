@@ -45,7 +45,7 @@ bool objects_exclude(const TypedNode& a, const TypedNode& b) {
 }
 
 bool arrays_exclude(const TypedNode& a, const TypedNode& b) {
-  if (a.max_items < b.min_items || b.max_items < a.min_items) return true;
+  if (a.max_items < b.min_items || (!b.narrowed && b.max_items < a.min_items)) return true;
   const auto first = [](const TypedNode& n) { return n.prefix.empty() ? n.item : n.prefix.front(); };
   return a.min_items > 0 && first(a) && first(b) && excludes(*first(a), *first(b));
 }
@@ -132,6 +132,7 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
     return std::strtod(a.text.c_str(), nullptr) != std::strtod(b.text.c_str(), nullptr);
   }
   if (a.numeric && b.numeric) return a.most < b.least || b.most < a.least;
+  if (b.narrowed && (types_made(a) & TypedNode::kString) != 0) return false;
   const auto x = json_language(a), y = json_language(b);
   if (!x || !y) return false;
   // The same number may have two texts.

@@ -7,6 +7,7 @@
 
 #include "base/words/near_word.h"
 #include "form/json_text.h"
+#include "form/schema/schema.h"
 #include "form/schema/typed/reader.h"
 #include "form/schema/typed/string_formats.h"
 #include "form/schema/typed/wrapper.h"
@@ -267,16 +268,15 @@ bool TypedReader::string_keyword(std::string_view key, const json::value& v, con
   const std::string text(view(v.get_string()));
   if (key == "format") {
     if (const auto pattern = pattern_of_format(text)) {
-      place.patterns.emplace_back(*pattern, pointer);
+      place.patterns.push_back({*pattern, pointer, true});
       place.hinted |= kString;
-      place.of_format = true;
     } else if (!is_number_format(text) && said_.insert(pointer + " note").second && out_.notes.size() < kMostErrors) {
       out_.notes.push_back(fmt::format("{}: '{}' is a remark, to which no text is held", pointer, shown(text)));
     }
     return true;
   }
   place.hinted |= kString;
-  place.patterns.emplace_back(text, pointer);
+  place.patterns.push_back({text, pointer});
   return true;
 }
 
@@ -346,13 +346,27 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
   return false;
 }
 
+namespace {
+
+/// An enum or a const that nothing is said beside which could leave out one of its texts.
+bool is_list(const json::object& o) {
+  const json::value* words = o.if_contains("enum");
+  const bool one = o.contains("const") ? words == nullptr : words && words->is_array();
+  return one && std::all_of(o.begin(), o.end(), [](const auto& m) {
+           const std::string_view key = m.key();
+           return key == "enum" || key == "const" || is_annotation(key) || (key == "type" && m.value() == "string");
+         });
+}
+
+}  // namespace
+
 /// Names that are a list: what else an object may have, it may have under these alone.
 void TypedReader::property_names(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/propertyNames";
   const json::object* o = v.if_object();
   const json::value* to = o ? o->if_contains("$ref") : nullptr;
   boost::system::error_code ec;
-  if (to && to->is_string() && to->get_string().starts_with("#"))
+  if (to && to->is_string() && to->get_string().starts_with("#") && o->size() == 1)
     if (const json::value* schema = document_.find_pointer(view(to->get_string()).substr(1), ec); schema && !ec)
       o = schema->if_object();
   const json::value* words = o ? o->if_contains("enum") : nullptr;
@@ -369,7 +383,7 @@ void TypedReader::property_names(const json::value& v, const Part& at, Place& pl
                                                 });
   if (any) return;
   const bool none = v.is_bool();
-  if (!none && !word && !(words && words->is_array())) {
+  if (!none && !(o && is_list(*o))) {
     if (o == nullptr) return bad(pointer, fmt::format("expected a schema, got {}", shown_json(v)));
     place.hinted |= kObject;
     return place.of_names.push_back(below(at, "propertyNames", v));
@@ -406,6 +420,8 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
     if (!v.is_bool() && !v.is_object()) bad(pointer, fmt::format("expected a schema, got {}", shown_json(v)));
     if (v.is_bool() && !v.get_bool() && at.schema->get_object().contains("items") && at.schema->at("items").is_array())
       no_more_behind(at.schema->at("items").get_array().size(), place);
+    const json::value* before = at.schema->get_object().if_contains("items");
+    if (v.is_object() && before && before->is_array()) place.items.emplace_back(before->get_array().size(), below(at, key, v));
     return true;
   }
   if (key != "items" && key != "prefixItems") return false;
@@ -486,19 +502,15 @@ bool TypedReader::own_keyword(std::string_view key, const json::value& v, const 
       bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
     return true;
   }
-  static constexpr std::array<std::string_view, 17> kTrained = {
-      "x-null-pad",    "x-end",        "x-content",     "x-instances", "x-instance-separator",
-      "x-placeholder", "x-unused",     "x-instance-of", "x-instance",  "x-layout",
-      "x-label",       "x-before",     "x-after",       "x-bins",      "x-space",
-      "x-separator",   "x-independent"};
-  if (std::find(kTrained.begin(), kTrained.end(), key) != kTrained.end()) {
+  const auto trained = trained_keywords();
+  if (std::find(trained.begin(), trained.end(), key) != trained.end()) {
     not_done(at.pointer, fmt::format("expected {} in a form of enums, budgeted text and fixed numbers alone, got it here", key));
     return true;
   }
   if (!key.starts_with("x-")) return false;
   // Somebody else's, as OpenAPI's documents have them; unless one of ours is meant.
   std::vector<std::string> ours{"x-budget", "x-section", "x-format", "x-parents", "x-block-size", "x-aliases"};
-  ours.insert(ours.end(), kTrained.begin(), kTrained.end());
+  ours.insert(ours.end(), trained.begin(), trained.end());
   const std::string meant = near_word(key.substr(2), without_prefix(ours));
   if (!meant.empty())
     not_done(at.pointer, fmt::format("expected a keyword that forms know here, got '{}' (did you mean x-{}?)", key, meant));

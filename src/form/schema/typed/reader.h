@@ -2,6 +2,7 @@
 // Inside of typed.h: the walk that gathers what all schemas that hold for one place say of it (its own, those that it refers to, allOf),
 // and makes a node of it.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -43,6 +44,10 @@ class TypedReader {
     std::vector<std::string> patterns;
     Part others;  // without a schema: there are none
   };
+  struct Pattern {
+    std::string text, pointer;
+    bool of_format = false;  // our part of a format: other texts may be valid too
+  };
   using enum TypedNode::Type;
   /// All that is said of a place.
   struct Place {
@@ -54,8 +59,10 @@ class TypedReader {
     std::vector<const json::array*> none_of;
     NumberLimits number;
     int64_t min_length = 0, max_length = -1;
-    std::vector<std::pair<std::string, std::string>> patterns;  // and their pointers
-    bool of_format = false;                                     // one of them is our part of a format
+    std::vector<Pattern> patterns;
+    bool of_format() const {
+      return std::any_of(patterns.begin(), patterns.end(), [](const Pattern& p) { return p.of_format; });
+    }
     std::vector<std::pair<std::string, std::vector<Part>>> properties;
     std::vector<std::pair<std::string, Part>> pattern_properties;
     std::map<std::string, std::string> required;  // and where that is said
@@ -145,7 +152,8 @@ class TypedReader {
   bool add_presence(const Place& place, TypedNode& object, std::string* why);
   bool add_beyond(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
-  bool fits(const json::value& v, const Place& place) const;
+  static bool fits(const json::value& v, const Place& place, std::span<const ByteDfa> patterns);
+  std::optional<std::vector<ByteDfa>> patterns_of_values(const Place& place);
   TypedPtr without_repeats(const TypedNode& array, const Place& place);
   TypedPtr together(std::vector<TypedPtr> alternatives, const Place& place);
   TypedPtr union_of(std::span<const TypedPtr> scalars, const Place& place);

@@ -44,7 +44,7 @@ TypedPtr TypedReader::name_node(const Place& place, int depth, std::string* why)
   for (const Part& part : place.of_names) gather(part, names);
   if (names.types == 0) return *why = "propertyNames allows no string", nullptr;
   if (place.properties.empty() && !place.pattern_properties.empty())
-    names.patterns.emplace_back(place.pattern_properties.front().first, place.pattern_properties.front().second.pointer);
+    names.patterns.push_back({place.pattern_properties.front().first, place.pattern_properties.front().second.pointer});
   if (names.budget == 0 && names.patterns.empty() && names.min_length == 0) names.budget = kUsualName;
   TypedPtr n = node_of(std::move(names), depth + 1, why);
   if (n && n->kind == TypedNode::Kind::kConstant) n = word_of(*n);
@@ -200,7 +200,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
   Place known = place;
   if (place.names) add_named(known);
   std::function<bool(const std::string&)> allowed = [](const std::string&) { return true; };  // by propertyNames
-  if (!place.of_names.empty() && !(place.properties.empty() && place.required.empty())) {
+  if (!place.of_names.empty() && !(known.properties.empty() && place.required.empty())) {
     const size_t errors = errors_.size();
     Place named = place;  // patterns are of what the names lead to
     named.pattern_properties.clear();
@@ -288,6 +288,9 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
     if (why->empty()) *why = fmt::format("minItems {} is above the {} items that may be there", n.min_items, n.max_items);
     return nullptr;
   }
+  const int64_t valid =
+      ends && (place.max_items < 0 || place.no_more_items < place.max_items) ? place.no_more_items : place.max_items;
+  n.narrowed = valid < 0 || n.max_items < valid;
   if (place.unique && n.max_items > 1) return without_repeats(n, place);
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));

@@ -164,7 +164,10 @@ TypedPtr TypedReader::union_of(std::span<const TypedPtr> scalars, const Place& p
       for (const std::string& t : *texts)
         if (std::find(words.begin(), words.end(), t) == words.end()) words.push_back(t);
   }
-  for (const TypedPtr& s : scalars) n.budget = std::max(n.budget, s->budget);
+  for (const TypedPtr& s : scalars) {
+    n.budget = std::max(n.budget, s->budget);
+    n.narrowed = n.narrowed || s->narrowed;
+  }
   n.quoted = std::all_of(scalars.begin(), scalars.end(),
                          [](const TypedPtr& s) { return s->kind == TypedNode::Kind::kScalar && s->quoted; });
   n.numeric = std::all_of(scalars.begin(), scalars.end(), [](const TypedPtr& s) { return s->numeric; });

@@ -156,7 +156,7 @@ void TypedReader::finish(TypedNode& n, const Place& place) const {
 }
 
 /// Is a value what the keywords beside enum or const allow? Only plain values are compared with bounds and patterns.
-bool TypedReader::fits(const json::value& v, const Place& place) const {
+bool TypedReader::fits(const json::value& v, const Place& place, std::span<const ByteDfa> patterns) {
   const uint32_t type = v.is_string()   ? kString
                         : v.is_bool()   ? kBoolean
                         : v.is_null()   ? kNull
@@ -178,8 +178,8 @@ bool TypedReader::fits(const json::value& v, const Place& place) const {
     const std::string_view text(v.get_string());
     const auto length = std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
     if (length < place.min_length || (place.max_length >= 0 && length > place.max_length)) return false;
-    for (const auto& [pattern, pointer] : place.patterns)
-      if (const auto language = compile_regex(pattern); language && !language->matches(inner(v.get_string()))) return false;
+    const std::string written = inner(v.get_string());
+    if (!std::all_of(patterns.begin(), patterns.end(), [&](const ByteDfa& p) { return p.matches(written); })) return false;
   }
   return true;
 }
@@ -196,9 +196,25 @@ bool says_more_of_insides(const Place& p) {
 
 }  // namespace
 
+/// Patterns that strings of an enum or a const are held to. Not those of formats, which are a part of what a format allows: whoever wrote
+/// the values knows that they are of it. Nothing: an error was added.
+std::optional<std::vector<ByteDfa>> TypedReader::patterns_of_values(const Place& place) {
+  std::vector<ByteDfa> out;
+  if (std::none_of(place.values->begin(), place.values->end(), [](const json::value* v) { return v->is_string(); })) return out;
+  for (const Pattern& p : place.patterns) {
+    if (p.of_format) continue;
+    auto one = compile_regex(p.text);
+    if (!one) return add(one.error().kind, p.pointer, one.error().message), std::nullopt;
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
 TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
   std::vector<const json::value*> left;
   std::set<std::string> seen;
+  const auto patterns = patterns_of_values(place);
+  if (!patterns) return nullptr;
   for (const json::value* v : *place.values) {
     if (v->is_double() && !std::isfinite(v->get_double()))
       bad(place.pointer, "expected numbers that a double holds, got a larger one");
@@ -210,7 +226,7 @@ TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
     if (v->is_structured() && says_more_of_insides(place))
       return not_done(place.pointer, "expected objects and arrays of an enum or a const without other keywords of them, got some"),
              nullptr;
-    if (fits(*v, place) && !twice) left.push_back(v);
+    if (fits(*v, place, *patterns) && !twice) left.push_back(v);
   }
   if (left.empty())
     return *why =
@@ -261,6 +277,15 @@ TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
 }
 
 TypedPtr TypedReader::one_type(const Place& place, uint32_t type, int depth, std::string* why) {
+  const auto leaves_out = [&](bool objects) {
+    const auto of_kind = [&](const json::value& v) { return objects ? v.is_object() : v.is_array(); };
+    return std::any_of(place.none_of.begin(), place.none_of.end(),
+                       [&](const json::array* list) { return std::any_of(list->begin(), list->end(), of_kind); });
+  };
+  if ((type == kObject || type == kArray) && leaves_out(type == kObject))
+    return not_done(place.pointer, fmt::format("expected plain values alone to be left out beside {0}, got one of {0}",
+                                               type == kObject ? "objects" : "arrays")),
+           nullptr;
   switch (type) {
     case kString:
       return string_node(place, why);
@@ -299,14 +324,14 @@ TypedPtr TypedReader::one_type(const Place& place, uint32_t type, int depth, std
 /// Schemas say the same of many places: its automaton is made once.
 std::shared_ptr<const ByteDfa> TypedReader::string_language(const Place& place, int64_t most) {
   std::string key = fmt::format("s {} {} {}", place.min_length, place.max_length, most);
-  for (const auto& [pattern, pointer] : place.patterns) key += fmt::format(" {}:{}", pattern.size(), pattern);
+  for (const Pattern& p : place.patterns) key += fmt::format(" {}:{}", p.text.size(), p.text);
   for (const json::array* list : place.none_of) key += " " + json::serialize(*list);
   auto& known = languages_[key];
   if (known || full()) return known;
   std::vector<ByteDfa> patterns;
-  for (const auto& [pattern, pointer] : place.patterns) {
-    auto one = compile_regex(pattern);
-    if (!one) return add(one.error().kind, pointer, one.error().message), nullptr;
+  for (const Pattern& p : place.patterns) {
+    auto one = compile_regex(p.text);
+    if (!one) return add(one.error().kind, p.pointer, one.error().message), nullptr;
     const auto longest = one->longest();
     if (longest && *longest <= place.max_length) most = -1;  // characters are no more than bytes: the pattern keeps to it by itself
     patterns.push_back(std::move(*one));
@@ -316,7 +341,7 @@ std::shared_ptr<const ByteDfa> TypedReader::string_language(const Place& place, 
   for (size_t i = 0; i < patterns.size(); ++i) {
     const bool bounded = place.min_length > 0 || most >= 0;
     auto all = !bounded && i == 0 ? Result<ByteDfa>(patterns[i]) : ByteDfa::both(*language, patterns[i]);
-    if (!all) return add(all.error().kind, place.patterns[i].second, all.error().message), nullptr;
+    if (!all) return add(all.error().kind, place.patterns[i].pointer, all.error().message), nullptr;
     language = std::move(all);
   }
   std::vector<ByteDfa> left_out;
@@ -339,12 +364,13 @@ TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
   if (most > kMostLength) most = std::max(kMostLength, place.min_length);
   const auto language = string_language(place, most);
   if (!language) return nullptr;
-  if (language->empty() && place.of_format)
+  if (language->empty() && place.of_format())
     return not_done(place.pointer, "expected lengths and patterns that leave a text of its format as forms write it, got others"),
            nullptr;
   if (language->empty()) return *why = "no string is valid for its patterns and lengths together", nullptr;
   TypedNode n{.kind = TypedNode::Kind::kScalar};
   n.quoted = true;
+  n.narrowed = place.of_format() || (most >= 0 && most < place.max_length);
   n.language = language;
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));

@@ -54,6 +54,9 @@ struct TypedNode {
   TypedPtr name;  // of an object whose members have any names, which is written as an array of names and items; a quoted scalar
   int64_t min_items = 0, max_items = 0;
 
+  /// Of strings, of arrays: there are valid ones besides those that are made, of other texts of a format, or longer ones.
+  bool narrowed = false;
+
   std::vector<TypedPtr> alternatives;
   /// Types of values that are valid too and that no answer is made of: {"maxLength": 3} says nothing of null.
   uint32_t also_valid = 0;

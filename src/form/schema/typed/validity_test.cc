@@ -246,6 +246,97 @@ TEST(UniqueItems, AreRefusedWhereTheyCouldNotBeWritten) {
   EXPECT_EQ(member(R"({"type": "array", "uniqueItems": true, "items": {"enum": ["a", "b", "c"]}})").message, "");
 }
 
+/// Keywords that were once read and held nothing to account: a form that is made keeps to them, or is refused by name.
+TEST(Negation, OfObjectsAndArraysIsRefusedWhereOnesAreWritten) {
+  const std::string object = R"("type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"])";
+  for (const auto& [schema, kind] : std::vector<std::pair<std::string, std::string>>{
+           {"{" + object + R"(, "not": {"const": {"a": 1}}})", "objects"},
+           {"{" + object + R"(, "not": {"enum": [3, {"a": 1}]}})", "objects"},
+           {R"({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 1, "not": {"const": [1]}})", "arrays"}}) {
+    const Outcome o = member(schema);
+    EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << schema;
+    EXPECT_THAT(o.message, HasSubstr("expected plain values alone to be left out beside " + kind)) << schema;
+  }
+  EXPECT_EQ(member(R"({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 1, "not": {"const": {"a": 1}}})").message, "");
+  EXPECT_EQ(member(R"({"type": "string", "maxLength": 3, "not": {"enum": [[], {}, "a"]}})").message, "");
+}
+
+TEST(Enums, AreHeldToThePatternsBesideThem) {
+  for (const char* values : {R"("enum": ["a", "b"])", R"("const": "a")"}) {
+    const Outcome broken = member(fmt::format(R"({{{}, "pattern": "(a"}})", values));
+    EXPECT_EQ(broken.kind, ErrorKind::kBadInput) << values;
+    EXPECT_THAT(broken.message, HasSubstr("#/properties/v/pattern: ")) << values;
+    const Outcome backwards = member(fmt::format(R"({{{}, "pattern": "(a)\\1"}})", values));
+    EXPECT_EQ(backwards.kind, ErrorKind::kUnsupported) << values;
+    EXPECT_EQ(member(fmt::format(R"({{{}, "pattern": "^a$"}})", values)).message, "") << values;
+  }
+  EXPECT_THAT(member(R"({"const": "a", "pattern": "^b$"})").message, HasSubstr("\"a\" is not valid beside the other keywords"));
+}
+
+/// Ours is a part of a format; who writes a value beside it knows that it is of the format.
+TEST(Enums, AreNotHeldToOurPartOfAFormat) {
+  EXPECT_EQ(member(R"({"type": "string", "format": "uri", "const": "ftp://example.org/a"})").message, "");
+  const Tokenizer t = test::character_tokenizer();
+  const auto schema = parse_json(R"({"type": "string", "format": "date", "enum": ["0999-01-01", "2024-02-29"]})", "test");
+  const auto form = compile_schema(*schema, "f", {&t, std::nullopt, t.size()});
+  ASSERT_TRUE(form) << form.error().message;
+  std::set<std::string> seen;
+  PhiloxStream r(5, 1);
+  for (int i = 0; i < 40; ++i) seen.insert(answer_text(*form, test::random_answer(form->form, r), t));
+  EXPECT_EQ(seen, (std::set<std::string>{R"("0999-01-01")", R"("2024-02-29")"}));
+}
+
+TEST(PropertyNames, KeepWhatStandsBesideAnEnum) {
+  for (const char* names : {R"({"enum": ["ab", "c"], "maxLength": 1})", R"({"enum": ["ab", "c"], "pattern": "^c"})",
+                            R"({"const": "ab", "maxLength": 1})", R"({"enum": ["ab", "c"], "not": {"const": "ab"}})",
+                            R"({"enum": ["ab", "c"], "const": "c"})", R"({"$ref": "#/$defs/N", "maxLength": 1})"}) {
+    const Outcome o = outcome_of(fmt::format(
+        R"({{"type": "object", "properties": {{"ab": {{"type": "null"}}}}, "required": ["ab"], "propertyNames": {},
+             "$defs": {{"N": {{"enum": ["ab", "c"]}}}}}})",
+        names));
+    EXPECT_EQ(o.kind, ErrorKind::kBadInput) << names;
+    EXPECT_THAT(o.message, HasSubstr("'ab' is required and none of the names of propertyNames")) << names;
+    EXPECT_EQ(outcome_of(fmt::format(R"({{"type": "object", "additionalProperties": {{"type": "null"}}, "propertyNames": {},
+             "$defs": {{"N": {{"enum": ["ab", "c"]}}}}}})",
+                                     names))
+                  .message,
+              "")
+        << names;
+  }
+  EXPECT_EQ(outcome_of(R"({"type": "object", "additionalProperties": {"type": "null"},
+                           "allOf": [{"propertyNames": {"enum": ["ab", "c"]}}, {"propertyNames": {"maxLength": 1}}]})")
+                .message,
+            "");
+}
+
+TEST(AdditionalItems, AreThoseBehindAListOfItems) {
+  EXPECT_EQ(member(R"({"type": "array", "items": [{"type": "null"}], "additionalItems": {"enum": ["x"]}, "minItems": 3})").message,
+            "");
+  EXPECT_THAT(
+      member(R"({"type": "array", "items": [{"type": "null"}], "additionalItems": {"type": "strnig"}, "minItems": 2})").message,
+      HasSubstr("#/properties/v/additionalItems/type"));
+  EXPECT_EQ(member(R"({"type": "array", "items": {"type": "null"}, "additionalItems": {"enum": ["x"]}, "minItems": 2})").message,
+            "")
+      << "beside a schema of all items it says nothing";
+}
+
+/// A text of a format that is not among ours, or a longer one, is valid too: it may fit another alternative.
+TEST(OneOf, TextsThatAreValidAndNeverWrittenCount) {
+  for (const std::string& two :
+       {std::string(R"({"type": "string", "format": "uri"}, {"const": "ftp://example.org/"})"),
+        std::string(R"({"type": "string", "maxLength": 300}, {"type": "string", "minLength": 280, "maxLength": 290})"),
+        std::string(R"({"type": "string", "format": "uri"}, {"type": "string", "pattern": "^ftp://[a-z]{3}$"})"),
+        std::string(R"({"type": "array", "items": {"const": 0}}, {"type": "array", "items": {"const": 0}, "minItems": 9})")}) {
+    const Outcome o = member(fmt::format(R"({{"oneOf": [{}]}})", two));
+    EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << two;
+    EXPECT_THAT(o.message, HasSubstr("expected alternatives of which no value fits two")) << two;
+  }
+  for (const char* two :
+       {R"({"type": "string", "format": "date"}, {"type": "null"})", R"({"type": "string", "format": "date"}, {"const": 3})",
+        R"({"type": "array", "items": {"const": 0}, "maxItems": 2}, {"type": "array", "items": {"const": 0}, "minItems": 3})"})
+    EXPECT_EQ(member(fmt::format(R"({{"oneOf": [{}]}})", two)).message, "") << two;
+}
+
 TEST(Formats, AddressesMayBeShort) {
   for (const char* bound : {R"("maxLength": 8)", R"("minLength": 30)", R"("pattern": "^::")", R"("pattern": "::$")"})
     EXPECT_EQ(member(fmt::format(R"({{"type": "string", "format": "ipv6", {}}})", bound)).message, "") << bound;
