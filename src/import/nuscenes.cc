@@ -43,6 +43,14 @@ Pose flat(const Pose3& p) {
   return {p.at[0], p.at[1], std::atan2(r[1][0], r[0][0])};
 }
 
+/// Microseconds that a double holds exactly (until the year 2255), so that differences of two do not overflow.
+Result<int64_t> time_of(const json::object& row, const std::string& where) {
+  constexpr int64_t kLatest = int64_t{1} << 53;
+  SLIP_TRY(const int64_t us, get_int(row, "timestamp", where));
+  if (us < 0 || us > kLatest) return bad_input("{}: timestamp: expected 0 to {} microseconds, got {}", where, kLatest, us);
+  return us;
+}
+
 /// One table: rows by token.
 class Table {
  public:
@@ -141,7 +149,7 @@ Result<BySample> sort_sample_data(const Tables& t) {
     if (channel != kLidar) continue;
     SLIP_TRY(const json::object* pose, t.ego_pose.row_of(row, "ego_pose_token", t.sample_data));
     SLIP_TRY(const Pose3 ego, pose_of(*pose, t.ego_pose.where()));
-    SLIP_TRY(const int64_t time, get_int(row, "timestamp", where));
+    SLIP_TRY(const int64_t time, time_of(row, where));
     seen.lidar.emplace_back(time, ego);
     if (key_frame) seen.ego = ego;
   }
@@ -204,7 +212,7 @@ Result<NuScenesScene> read_scene(const Tables& t, const json::object& row, const
   for (const json::object* s : chain) {
     Posed p;
     SLIP_TRY(p.sample.token, get_string(*s, "token", t.sample.where()));
-    SLIP_TRY(p.sample.timestamp_us, get_int(*s, "timestamp", t.sample.where()));
+    SLIP_TRY(p.sample.timestamp_us, time_of(*s, t.sample.where()));
     const auto seen = data.find(p.sample.token);
     if (seen == data.end() || !seen->second.ego)
       return bad_input("{}: expected a {} key frame of sample {}, got none", t.sample_data.where(), kLidar, p.sample.token);

@@ -2,8 +2,11 @@
 // Promises of the readers of public data, against tests/fixtures/import: what is in a file comes out, and what is wrong with one is named with
 // its place.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
+#include <limits>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -263,6 +266,27 @@ TEST(NuScenes, SamplesAreWhatTheOracleComputes) {
       EXPECT_NEAR(means.at("stp3_mean").to_number<double>(), l2.stp3().average, 1e-6);
     }
   }
+}
+
+/// Differences of two times are taken: of any two integers they would overflow.
+TEST(NuScenes, TimesAreMicrosecondsOfOurEra) {
+  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("nuscenes_times_{}", getpid());
+  for (const char* table : {"sample", "sample_data"})
+    for (const int64_t time : {std::numeric_limits<int64_t>::min(), int64_t{-1}, (int64_t{1} << 53) + 1}) {
+      fs::remove_all(folder);
+      fs::copy(kFixtures / "nuscenes" / "v1.0-tiny", folder);
+      const fs::path file = folder / fmt::format("{}.json", table);
+      auto rows = read_json(file);
+      ASSERT_TRUE(rows) << rows.error().message;
+      for (json::value& row : rows->as_array()) row.as_object()["timestamp"] = time;
+      fs::permissions(file, fs::perms::owner_write, fs::perm_options::add);
+      std::ofstream(file) << *rows;
+      const auto got = read_nuscenes(folder);
+      ASSERT_FALSE(got) << table << " " << time;
+      EXPECT_NE(got.error().message.find(fmt::format("{}.json: timestamp: expected 0 to", table)), std::string::npos)
+          << got.error().message;
+    }
+  fs::remove_all(folder);
 }
 
 TEST(NuScenes, AMissingTableIsNamed) {
