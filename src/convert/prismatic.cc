@@ -137,10 +137,8 @@ Status write_around(const ConvertOptions& options, const fs::path& to, Folder& f
   // What is written has to be a folder that loads.
   SLIP_TRY(const ModelConfig config, parse_model_config(f.config, done.checkpoint.string() + ": as converted"));
   SLIP_TRY_(write_file(to / "config.json", pretty(f.config)));
-  const VitConfig& vit = config.vit_tower->vits[0];
   SLIP_TRY_(write_file(to / "preprocessor_config.json",
-                       pretty(prismatic_preprocessor(int64_t{vit.grid_rows} * vit.patch, config.vit_tower->vits.size(),
-                                                     text_at(f.config, "image_resize_strategy")))));
+                       pretty(prismatic_preprocessor(config.vit_tower->vits, text_at(f.config, "image_resize_strategy")))));
   std::error_code ec;
   const fs::path stats = f.source.folder / "dataset_statistics.json";
   if (!fs::exists(stats, ec)) {

@@ -153,27 +153,32 @@ Result<json::object> prismatic_config(const TensorsByName& tensors, const json::
                       {"text_config", text}};
 }
 
-json::object prismatic_preprocessor(int64_t side, size_t towers, const std::string& strategy) {
+json::object prismatic_preprocessor(std::span<const VitConfig> towers, const std::string& strategy) {
   const json::object dino{{"mean", {0.485, 0.456, 0.406}}, {"std", {0.229, 0.224, 0.225}}};
   const json::object siglip{{"mean", {0.5, 0.5, 0.5}}, {"std", {0.5, 0.5, 0.5}}};
+  const int64_t side = int64_t{towers.front().grid_rows} * towers.front().patch;
   const json::array square{side, side};
   json::array resize, crop, normalize;
-  normalize.push_back(dino);
-  for (size_t i = 0; i < towers; ++i) {
+  for (const VitConfig& tower : towers) {
+    normalize.push_back(tower.cls ? dino : siglip);
     const bool naive = strategy == "resize-naive";
     json::object one{{"interpolation", 3}, {"antialias", true}};
     one["size"] = naive ? json::value(square) : json::value(side);
     resize.push_back(std::move(one));
     crop.push_back(json::object{{"output_size", square}});
   }
-  if (towers == 2) normalize.push_back(siglip);
   json::object o{{"image_processor_type", "PrismaticImageProcessor"},
                  {"image_resize_strategy", strategy},
                  {"tvf_resize_params", resize},
                  {"tvf_crop_params", crop},
                  {"tvf_normalize_params", normalize},
                  {"tvf_do_letterbox", strategy == "letterbox"}};
-  if (strategy == "letterbox") o["tvf_letterbox_fill"] = {123, 116, 103};  // int(mean * 255)
+  if (strategy == "letterbox") {
+    json::array fill;
+    for (const json::value& mean : normalize.front().at("mean").as_array())
+      fill.push_back(static_cast<int64_t>(mean.as_double() * 255));
+    o["tvf_letterbox_fill"] = std::move(fill);
+  }
   return o;
 }
 

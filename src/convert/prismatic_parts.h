@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
 #include "core/safetensors.h"
+#include "models/config/vit_config.h"
 
 namespace slip {
 
@@ -21,8 +23,9 @@ const json::object* object_at(const json::object& o, std::string_view key);
 
 /// config.json but for pad_to_multiple_of: sizes from the tensors' shapes, overridden by what the run's config gives.
 Result<json::object> prismatic_config(const TensorsByName& tensors, const json::object& given, const std::string& where);
-/// preprocessor_config.json for images of `side` pixels.
-json::object prismatic_preprocessor(int64_t side, size_t towers, const std::string& strategy);
+/// preprocessor_config.json for images as the first tower takes them. A tower with a class token is DINOv2's, any other SigLIP's, each with
+/// its own means and deviations.
+json::object prismatic_preprocessor(std::span<const VitConfig> towers, const std::string& strategy);
 
 /// Whether actions are MiniVLA's 256 extra tokens behind the tokenizer's own, or the last 256 of the base vocabulary. The action
 /// tokenizer's name says which; only runs without one are judged by the name of the model below. kUnsupported for the other published

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/folder_testing.h"
 #include "convert/folder_writer.h"
+#include "convert/prismatic_parts.h"
 #include "models/model.h"
 
 namespace slip {
@@ -136,6 +137,26 @@ TEST(AtomicFolder, ChecksTheDiskFirstAndLeavesNothing) {
   ASSERT_TRUE(folder);
   ASSERT_TRUE(folder->commit());
   EXPECT_TRUE(fs::is_directory(root.path / "z"));
+}
+
+/// A checkpoint's pictures are scaled as its own towers were trained: DINOv2's with ImageNet's means, SigLIP's with one half.
+TEST(PrismaticPreprocessor, ScalesEachTowersPicturesAsItWasTrained) {
+  VitConfig dino, siglip;
+  dino.cls = true;
+  dino.grid_rows = siglip.grid_rows = 16;
+  const json::array imagenet{0.485, 0.456, 0.406}, half{0.5, 0.5, 0.5};
+  const auto means = [](const json::object& o) {
+    std::vector<json::value> out;
+    for (const json::value& v : o.at("tvf_normalize_params").as_array()) out.push_back(v.at("mean"));
+    return out;
+  };
+  const auto one = prismatic_preprocessor(std::vector{siglip}, "letterbox"),
+             two = prismatic_preprocessor(std::vector{dino, siglip}, "letterbox");
+  EXPECT_EQ(means(one), std::vector<json::value>{half});
+  EXPECT_EQ(means(two), (std::vector<json::value>{imagenet, half}));
+  EXPECT_EQ(one.at("tvf_letterbox_fill"), (json::array{127, 127, 127}));
+  EXPECT_EQ(two.at("tvf_letterbox_fill"), (json::array{123, 116, 103}));
+  EXPECT_EQ(one.at("tvf_crop_params").at(0).at("output_size"), (json::array{224, 224}));
 }
 
 }  // namespace
