@@ -325,8 +325,12 @@ class Run {
       if (step != 1) return unsupported("expected a slice of a string without a step, got a step of {}", step);
       return Value(std::string(characters_of(*object.string(), begin, end)));
     }
+    SLIP_TRY_(budget_.take(0, object.list_bytes()));
     List out;
-    for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) out.push_back((*list)[static_cast<size_t>(i)]);
+    for (int64_t i = begin; step > 0 ? i < end : i > end;) {
+      out.push_back((*list)[static_cast<size_t>(i)]);
+      if (__builtin_add_overflow(i, step, &i)) break;
+    }
     SLIP_TRY_(budget_.take(static_cast<int64_t>(out.size()), static_cast<int64_t>(out.size()) * 40));
     return Value(std::move(out));
   }

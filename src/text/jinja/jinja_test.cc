@@ -213,6 +213,16 @@ TEST(ChatTemplates, SearchesAreNotFree) {
   EXPECT_THAT(rendered(entries), HasSubstr(late));
 }
 
+TEST(ChatTemplates, CopiesOfListsPayForTheirTexts) {
+  const std::string late = "got one that takes too long or writes too much";
+  const std::string doubled = "{% set n = namespace(x=['a' * 1000000]) %}{% for i in range(10) %}{% set n.x = n.x + n.x %}{% endfor %}";
+  EXPECT_THAT(rendered(doubled), HasSubstr(late));
+  const std::string again = "{% set x = ['a' * 1000000, 'b'] %}{% for i in range(20) %}";
+  EXPECT_THAT(rendered(again + "{% set y = x[::-1] %}{% endfor %}"), HasSubstr(late));
+  EXPECT_THAT(rendered(again + "{% for t in x %}{% endfor %}{% endfor %}"), HasSubstr(late));
+  EXPECT_EQ(rendered("{% set x = ['a' * 1000, 'b'] + ['c'] %}{{ x[::-1][0] }}{{ x | length }}"), "c3");
+}
+
 // As Python's str.isspace and str.splitlines have them: an ideographic space, U+001F, U+0085, U+2028.
 TEST(ChatTemplates, BlanksAreUnicodes) {
   EXPECT_EQ(rendered("<{{ '\\u3000\\u001f a\\u00a0b \\u2003'.strip() }}>"), "<a\u00a0b>");

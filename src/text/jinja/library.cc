@@ -428,6 +428,7 @@ Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& 
 Result<List> elements(const Value& value, Budget& budget) {
   List out;
   if (const List* l = value.list()) {
+    SLIP_TRY_(budget.take(0, value.list_bytes()));
     out = *l;
   } else if (const Dict* d = value.dict()) {
     for (const auto& [key, v] : d->entries) out.emplace_back(key);

@@ -52,7 +52,7 @@ Result<Value> operate(const std::string& op, const Value& a, const Value& b, Bud
   }
   if (op == "+" && a.string() && b.string()) return Value(*a.string() + *b.string());
   if (op == "+" && a.list() && b.list()) {
-    SLIP_TRY_(budget.take(0, 40 * static_cast<int64_t>(a.list()->size() + b.list()->size())));
+    SLIP_TRY_(budget.take(0, a.list_bytes() + b.list_bytes()));
     List joined = *a.list();
     joined.insert(joined.end(), b.list()->begin(), b.list()->end());
     return Value(std::move(joined));

@@ -8,7 +8,15 @@
 namespace slip::jinja {
 
 Listing::Listing(List list) : items(std::move(list)) {
-  for (const Value& x : items) depth = std::max(depth, 1 + x.depth());
+  for (const Value& x : items) {
+    depth = std::max(depth, 1 + x.depth());
+    bytes += 40 + (x.string() ? static_cast<int64_t>(x.string()->size()) : 0);
+  }
+}
+
+int64_t Value::list_bytes() const {
+  const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
+  return p ? (*p)->bytes : 0;
 }
 
 Value::Value(Dict x) {

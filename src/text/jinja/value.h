@@ -17,11 +17,12 @@ struct Value;
 struct Node;
 using List = std::vector<Value>;
 
-/// A list as a value holds it: with its depth, as Value::depth counts it.
+/// A list as a value holds it: with its depth, as Value::depth counts it, and what a copy of it takes, its strings included.
 struct Listing {
   explicit Listing(List list);
   List items;
   int depth = 1;
+  int64_t bytes = 0;
 };
 
 /// In order of insertion; a few entries each, so it is searched from the front, which Budget::look_in pays for.
@@ -66,6 +67,7 @@ struct Value {
     const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
     return p ? &(*p)->items : nullptr;
   }
+  int64_t list_bytes() const;  // of a copy of a list; 0 of others
   Dict* dict() const {
     const auto* p = std::get_if<std::shared_ptr<Dict>>(&v);
     return p ? p->get() : nullptr;
