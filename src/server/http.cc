@@ -459,12 +459,12 @@ class Server final : public HttpServer {
     co_return false;
   }
 
-  /// A message and its room, which it has among the bodies of requests; null where it did not come to its end. How large a message is is not
-  /// known before: behind its first piece it takes room for the largest, for as long as it comes, and where there is none nothing is read.
+  /// A message and its room among the bodies of requests; null where it did not come to its end. Nobody says before how large a message is:
+  /// its first piece takes no room while it comes, and what comes behind that takes room for the largest one until its size is known. Where
+  /// there is no such room nothing is read.
   asio::awaitable<std::shared_ptr<BodyRoom>> read_message(WebSocket& ws, beast::flat_buffer& message, const bool& ended,
                                                           error_code& ec) {
     constexpr size_t kFirstPiece = size_t{64} << 10;
-    std::shared_ptr<BodyRoom> room;
     for (bool large = false; !large && !ec; large = message.size() >= kFirstPiece) {
       co_await ws.async_read_some(message, kFirstPiece - message.size(), into(ec));
       if (!ec && ws.is_message_done()) co_return std::make_shared<BodyRoom>(bodies_, message.size());
@@ -474,7 +474,7 @@ class Server final : public HttpServer {
       co_await pause.async_wait(into(ec));
     }
     if (ec || ended) co_return nullptr;
-    room = std::make_shared<BodyRoom>(bodies_, options_.body_bytes);
+    auto room = std::make_shared<BodyRoom>(bodies_, options_.body_bytes);
     asio::steady_timer late(io_, end_of_body(options_.body_bytes));
     const auto coming = std::make_shared<bool>(true);  // the stream may be gone when the timer's word arrives
     late.async_wait([&ws, coming = std::weak_ptr<bool>(coming)](error_code stopped) {

@@ -2,10 +2,11 @@
 // HTTP and websockets for an application that knows neither of them. One thread reads and writes; the application is called on workers and answers
 // from any thread, now or later. Boost.Beast stays inside of http.cc.
 //
-// Limits: a request's head must be there within 16 KiB and within `head_s`, of a connection's first request from its opening on, of further ones
-// from their first byte on; its body within `body_bytes`, and within `body_s` and the time that it takes at `least_bytes_per_s`, no piece of it later than `piece_s` behind the
-// one before. A connection that was answered waits `idle_s` for its next request, or `head_s` where more than half of all `connections` are
-// open. Who takes nothing of a reply for 30 s is cut off. Who hangs up is noticed at once: the exchange's token is cancelled.
+// Limits: a request's head must be there within 16 KiB and within `head_s`, counted for a connection's first request from its opening and for
+// further ones from their first byte. Its body must be there within `body_bytes` and within `body_s` plus the time that its size takes at
+// `least_bytes_per_s`, and no piece of it may come later than `piece_s` behind the one before. A connection that was answered waits `idle_s`
+// for its next request, or `head_s` where more than half of all `connections` are open. A reply, or a piece of a stream, must be taken within
+// 30 s. A message of a websocket has the limits of the largest body. Who hangs up is noticed at once: the exchange's token is cancelled.
 //
 // Bodies that come or are read by the application have `all_bodies_bytes` together, messages of websockets among them. A request that finds
 // no room is refused; a websocket is not read until there is.
