@@ -215,7 +215,8 @@ TEST(ChatTemplates, SearchesAreNotFree) {
 
 TEST(ChatTemplates, CopiesOfListsPayForTheirTexts) {
   const std::string late = "got one that takes too long or writes too much";
-  const std::string doubled = "{% set n = namespace(x=['a' * 1000000]) %}{% for i in range(10) %}{% set n.x = n.x + n.x %}{% endfor %}";
+  const std::string doubled =
+      "{% set n = namespace(x=['a' * 1000000]) %}{% for i in range(10) %}{% set n.x = n.x + n.x %}{% endfor %}";
   EXPECT_THAT(rendered(doubled), HasSubstr(late));
   const std::string again = "{% set x = ['a' * 1000000, 'b'] %}{% for i in range(20) %}";
   EXPECT_THAT(rendered(again + "{% set y = x[::-1] %}{% endfor %}"), HasSubstr(late));

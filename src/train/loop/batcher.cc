@@ -103,7 +103,8 @@ Status check_held_out(const SampleSource& source, const TrainConfig& c) {
         "\"steps\" keep them apart)",
         v.samples, v.first_sample, trained, c.first_sample);
   log(LogLevel::kWarn,
-      "validation: {} samples from {} on are among the {} from {} on that the run may train on{}: from there on its scores are not of "
+      "validation: {} samples from {} on are among the {} from {} on that the run may train on{}: from there on its scores are not "
+      "of "
       "unseen data",
       v.samples, v.first_sample, trained, c.first_sample, again ? fmt::format(" (of {}, which come again)", size) : "");
   return {};
