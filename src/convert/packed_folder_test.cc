@@ -120,6 +120,22 @@ TEST_F(PackedFolders, LieInTheFileAndCarryEverythingElseAlong) {
   EXPECT_EQ((at - file->bytes().begin()) % 64, 0);
 }
 
+TEST_F(PackedFolders, CarryPartsAlongAndNoOtherCopiesOfTheModel) {
+  const fs::path model = synthetic("qwen2.5-vl-3b");
+  const auto put = [&](const fs::path& file) {
+    fs::create_directories((model / file).parent_path());
+    ASSERT_TRUE(write_file(model / file, "x"));
+  };
+  for (const char* part : {"head/config.json", "head/model.safetensors", "head/width.json", "lora/adapter_config.json",
+                           "lora/adapter_model.safetensors"})
+    put(part);
+  for (const char* other : {"original/consolidated.00.pth", "original/model.safetensors", "onnx/a/model.onnx"}) put(other);
+  const fs::path packed = pack(model, WeightType::kI8);
+  for (const char* part : {"head/config.json", "head/model.safetensors", "head/width.json", "lora/adapter_model.safetensors"})
+    EXPECT_TRUE(fs::exists(packed / part)) << part;
+  for (const char* other : {"original", "onnx"}) EXPECT_FALSE(fs::exists(packed / other)) << other;
+}
+
 TEST_F(PackedFolders, ReportTheErrorsOfTheirMatrices) {
   const fs::path model = synthetic("qwen2.5-0.5b");
   double mean[2] = {};

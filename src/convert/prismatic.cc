@@ -2,8 +2,10 @@
 // See prismatic.h.
 #include "convert/prismatic.h"
 
+#include <charconv>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/json.h"
 #include "convert/folder_writer.h"
@@ -27,9 +29,13 @@ struct Source {
 Result<fs::path> newest_step(const fs::path& folder) {
   std::error_code ec;
   fs::path best;
+  int64_t newest = -1;
   for (const auto& e : fs::directory_iterator(folder / "checkpoints", ec)) {
     const std::string name = e.path().filename().string();
-    if (e.path().extension() == ".pt" && name.starts_with("step-") && name > best.filename().string()) best = e.path();
+    if (e.path().extension() != ".pt" || !name.starts_with("step-")) continue;
+    int64_t step = 0;  // as a number: names are as wide as their steps are
+    std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (std::pair(step, name) > std::pair(newest, best.filename().string())) newest = step, best = e.path();
   }
   if (best.empty()) return bad_input("{}: expected checkpoints/step-*.pt, got none", folder.string());
   return best;

@@ -138,13 +138,21 @@ Status FileSink::matrix(const Wish& w, const void* context, ReadRow read_row, co
 
 // Everything but the weights, which the new file replaces.
 bool is_weights(const fs::path& file) {
-  static constexpr std::string_view kEndings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"};
+  static constexpr std::string_view kEndings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".onnx_data"};
   const std::string name = file.filename().string();
   return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json") ||
          std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view e) { return name.ends_with(e); });
 }
 
-Status copy_rest(const fs::path& from, const fs::path& to, const CancelToken& cancel) {
+/// Folders inside hold parts of their own that the engine reads: a draft adapter, a draft head. Their weights are copied where what says how
+/// to read them lies beside; other formats of the whole model (original/*.pth, onnx/) are not.
+bool is_of_part(const fs::path& file) {
+  std::error_code ec;
+  const fs::path folder = file.parent_path();
+  return file.extension() == ".safetensors" && (fs::exists(folder / "config.json", ec) || fs::exists(folder / "adapter_config.json", ec));
+}
+
+Status copy_rest(const fs::path& from, const fs::path& to, bool whole, const CancelToken& cancel) {
   std::error_code ec;
   int64_t copied = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(from, ec)) {
@@ -153,9 +161,10 @@ Status copy_rest(const fs::path& from, const fs::path& to, const CancelToken& ca
     std::error_code failed;
     if (name.starts_with('.') || name == kPackedFile) continue;  // .git, .cache
     if (entry.is_directory(failed)) {
-      fs::copy(entry.path(), to / name, fs::copy_options::recursive, failed);  // a draft adapter
-    } else if (!is_weights(entry.path())) {
-      fs::copy_file(entry.path(), to / name, failed);
+      SLIP_TRY_(copy_rest(entry.path(), to / name, false, cancel));
+    } else if (!is_weights(entry.path()) || (!whole && is_of_part(entry.path()))) {
+      fs::create_directories(to, failed);
+      if (!failed) fs::copy_file(entry.path(), to / name, failed);
     }
     if (failed) return bad_input("{}: expected a file that can be copied, got: {}", entry.path().string(), failed.message());
   }
@@ -194,7 +203,7 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   SLIP_TRY_(stream_weights(checkpoint, config, options.type, pool, progress, sink, planned, &hash));
   SLIP_TRY_(sink.commit());
   cache_in_large_pages(made->path() / "model.safetensors");
-  SLIP_TRY_(copy_rest(model, made->path(), progress.cancel));
+  SLIP_TRY_(copy_rest(model, made->path(), true, progress.cancel));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::error_code ec;
   packed.source = {{"folder", fs::weakly_canonical(model, ec).filename().string()},

@@ -181,15 +181,15 @@ Result<Checkpoint> Checkpoint::open_file(const fs::path& file) {
 Result<Checkpoint> Checkpoint::open_folder(const fs::path& folder) {
   const fs::path index = folder / "model.safetensors.index.json", single = folder / "model.safetensors";
   std::error_code ec;
-  if (!fs::exists(index, ec)) {
-    if (!fs::exists(single, ec)) {
-      if (const std::string other = foreign_weights(folder); !other.empty())
-        return unsupported("{}: expected model.safetensors or model.safetensors.index.json, got {}", folder.string(), other);
-      return bad_input("{}: expected model.safetensors or model.safetensors.index.json, got neither", folder.string());
-    }
+  if (fs::exists(single, ec)) {  // as transformers: an index beside it may be left of a larger model that was saved there before
     SLIP_TRY(Checkpoint out, open_file(single));
     out.path_ = folder;
     return out;
+  }
+  if (!fs::exists(index, ec)) {
+    if (const std::string other = foreign_weights(folder); !other.empty())
+      return unsupported("{}: expected model.safetensors or model.safetensors.index.json, got {}", folder.string(), other);
+    return bad_input("{}: expected model.safetensors or model.safetensors.index.json, got neither", folder.string());
   }
   SLIP_TRY(const ShardNames names_of_shard, read_index(index));
   Checkpoint out;

@@ -258,6 +258,14 @@ TEST_F(Safetensors, ReadsShardsThroughTheIndexAndRefusesBadOnes) {
     EXPECT_EQ(read_as_f32(*r->find("b")), b);
     EXPECT_EQ(r->path(), folder_);
   }
+  {  // a smaller model was saved over a larger one: the index is left of that
+    ASSERT_TRUE(write_safetensors(folder_ / "model.safetensors", two));
+    const auto r = Checkpoint::open_folder(folder_);
+    ASSERT_TRUE(r) << r.error().message;
+    EXPECT_EQ(r->tensors().size(), 1u);
+    EXPECT_FALSE(r->has("a"));
+    fs::remove(folder_ / "model.safetensors");
+  }
   EXPECT_THAT(refused_index(R"({"weight_map":{"a":"s9.safetensors"}})"), HasSubstr("s9.safetensors (of 1 tensors, first \"a\")"));
   EXPECT_THAT(refused_index(R"({"weight_map":{"c":"s1.safetensors"}})"), HasSubstr("tensor \"c\": expected it in"));
   for (const std::string_view path :

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trajectory head in a request: it reads what the answer's own passes leave, whichever exact decoder they belong to, and nothing of the answer
 // depends on it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "base/folder_testing.h"
+#include "base/json.h"
 #include "engine/engine.h"
 #include "models/draft/flow_head.h"
 #include "models/draft/flow_head_testing.h"
@@ -91,6 +94,21 @@ TEST_F(HeadPlans, AreTheSameBitsUnderEveryExactDecoderAndChangeNoToken) {
       }
     }
   }
+}
+
+TEST_F(HeadPlans, AHeadThatSaysOtherThanItsWeightsIsRefused) {
+  const auto fresh = load();
+  const auto refused = [&](std::string_view key, const json::value& v) {
+    const test::TemporaryFolder other;
+    std::filesystem::copy(head("cut"), other.path, std::filesystem::copy_options::recursive);
+    json::value config = *read_json(other.path / "config.json");
+    config.as_object()[key] = v;
+    EXPECT_TRUE(write_file(other.path / "config.json", json::serialize(config)));
+    const auto loaded = load_flow_head(other.path, fresh->model());
+    return loaded ? std::string("it was loaded") : loaded.error().message;
+  };
+  EXPECT_THAT(refused("fourier_features", 21), testing::HasSubstr("fourier_features: expected an even number, got 21"));
+  EXPECT_THAT(refused("reads", "prompts"), testing::HasSubstr("reads: expected prompt, answer or sections, got \"prompts\""));
 }
 
 TEST_F(HeadPlans, ReadWhatOneCausalPassOverPromptAndAnswerLeaves) {

@@ -30,6 +30,11 @@ RowChoice choose_from(std::span<const float> logits_V, std::span<const TokenId> 
       out.statistics.second = x;
     }
   }
+  const bool nothing = !nan && out.statistics.largest == -std::numeric_limits<float>::infinity();  // no id has any probability
+  if (nothing) {
+    out.statistics.log_sum_exp = out.statistics.largest;
+    return out;
+  }
   double sum = 0;
   for (size_t i = 0; i < n && !nan; ++i) sum += std::exp(static_cast<double>(logit(i)) - out.statistics.largest);
   out.statistics.log_sum_exp =

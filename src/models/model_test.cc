@@ -111,6 +111,10 @@ TEST_P(FolderFixture, FeaturesThatAreKeptAreThoseOfTheTower) {
   EXPECT_EQ(kept.hits(), 3);
   EXPECT_EQ(kept.queries(), 5);
   EXPECT_EQ(kept.bytes(), both.size() * sizeof(float));
+  (*model)->keep_features(1 << 20);  // anew
+  const std::vector<PatchGrid> twice = {one[0], one[0]};
+  encoded(twice);
+  EXPECT_EQ((*model)->kept_features().bytes(), first.size() * sizeof(float)) << "shown twice, kept once";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FolderFixture, ::testing::Values("qwen2_5_vl", "qwen2_5_vl_flat"),

@@ -163,6 +163,8 @@ TEST(ChooseFrom, TakesTheLowestOfEqualsAndLetsNaNLose) {
   EXPECT_EQ(choose_from(logits, nan).argmax.value, 0) << "the lowest allowed id where there is no number";
   EXPECT_EQ(choose_from(logits, two).argmax.value, 1);
   EXPECT_FLOAT_EQ(choose_from(logits, two).statistics.log_sum_exp, 2);
+  const std::vector<TokenId> never = {{4}};
+  EXPECT_EQ(choose_from(logits, never).statistics.log_sum_exp, -INFINITY) << "as the head's kernel has it; NaN is of a NaN alone";
 }
 
 TEST(DecoderLm, APassThatNobodyWaitsForEndsEarlyAndTheNextOneIsWhatItWas) {

@@ -309,6 +309,11 @@ TEST_F(MiniVla, WhatCannotBeConvertedIsRefusedWithTheReason) {
     EXPECT_FALSE(fs::exists(out));
   };
   damaged(whole.substr(0, whole.size() / 2), 3, "step-000010.pt");
+  std::ofstream(run_folder + "/checkpoints/step-1000000.pt", std::ios::binary) << "x";  // newer, though its name sorts before
+  std::ofstream(run_folder + "/checkpoints/step-999000.pt", std::ios::binary) << "x";
+  damaged(whole, 3, "step-1000000.pt");
+  fs::remove(run_folder + "/checkpoints/step-1000000.pt");
+  fs::remove(run_folder + "/checkpoints/step-999000.pt");
   damaged(read_bytes(fixture("torch/legacy.pt")), 4, "torch 1.6");
   damaged(read_bytes(fixture("torch/tensors.pt")), 3, "vision_backbone");
   damaged(std::string(100, 'x'), 3, "zip");

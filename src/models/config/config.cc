@@ -76,6 +76,8 @@ Result<VisionConfig> read_vision(const Keys& keys, int32_t text_width) {
   SLIP_TRY(v.merge, keys.integer("spatial_merge_size", v.merge, 1, 64));
   SLIP_TRY(v.window, keys.integer("window_size", v.window, 1, 1 << 20));
   SLIP_TRY(v.tokens_per_second, keys.number("tokens_per_second", v.tokens_per_second, 0, 1e6));
+  if (v.tokens_per_second != std::floor(v.tokens_per_second))
+    return unsupported("{}: tokens_per_second: expected a whole number, got {}", keys.where, v.tokens_per_second);
   if (keys.has("fullatt_block_indexes")) {
     SLIP_TRY(const json::array* list, get_array(keys.object, "fullatt_block_indexes", keys.where));
     v.full_attention_blocks.clear();

@@ -8,6 +8,7 @@
 
 #include "base/philox.h"
 #include "models/config/config_reader.h"
+#include "models/loader.h"
 
 namespace slip {
 namespace {
@@ -55,9 +56,13 @@ Result<Sizes> read_sizes(const Keys& keys, Model& target, FlowHeadInfo& info) {
   SLIP_TRY(info.steps, keys.integer("euler_steps", 10, 1, 1000));
   SLIP_TRY(info.row_s, keys.number("row_s", 0.1, 1e-3, 10));
   SLIP_TRY(const std::string reads, keys.text("reads", "answer"));
+  if (reads != "prompt" && reads != "answer" && reads != "sections")
+    return bad_input("{}: reads: expected prompt, answer or sections, got \"{}\"", keys.where, reads);
   info.reads_answer = reads != "prompt";
   info.any_section = reads == "sections";
   SLIP_TRY(info.until, keys.text("until", ""));
+  if (!info.reads_answer && !info.until.empty())
+    return bad_input("{}: until: expected none for a head that reads the prompt alone, got \"{}\"", keys.where, info.until);
   SLIP_TRY(const std::string visibility, keys.text("visibility", "chain"));
   if (visibility != "chain" && visibility != "graph")
     return bad_input("{}: visibility: expected chain or graph, got \"{}\"", keys.where, visibility);
@@ -65,6 +70,8 @@ Result<Sizes> read_sizes(const Keys& keys, Model& target, FlowHeadInfo& info) {
   o.vocab = info.action;
   SLIP_TRY(s.encoder, keys.integer("encoder_width", 128, 1, 1 << 14));
   SLIP_TRY(s.features, keys.integer("fourier_features", 20, 2, 1024));
+  if (s.features % 2 != 0)  // a sine and a cosine of each frequency
+    return bad_input("{}: fourier_features: expected an even number, got {}", keys.where, s.features);
   return s;
 }
 
@@ -168,9 +175,14 @@ Result<std::unique_ptr<FlowHead>> load_flow_head(const fs::path& folder, Model& 
   if (checkpoint.tensors().size() != expected)
     return bad_input("{}: expected the {} tensors of a trajectory head with {} layers, got {}", folder.string(), expected,
                      s.decoder.layers, checkpoint.tensors().size());
+  const int32_t slots = target.lm().info().slots + head->info_.rows;
+  MemoryNeed need;
+  need.weights = reader.bytes_needed();
+  need.cache =
+      static_cast<int64_t>(KvArena::bytes_needed(s.decoder.layers, slots, s.decoder.kv_heads, s.decoder.head_width, KvType::kF32));
+  SLIP_TRY_(check_memory(need, available_memory(), folder.string()));
   read_all();
   SLIP_TRY_(reader.end_load());
-  const int32_t slots = target.lm().info().slots + head->info_.rows;
   SLIP_TRY(head->lm_, DecoderLm::create(s.decoder, std::move(weights), slots, target.pool()));
   return head;
 }
