@@ -8,7 +8,7 @@
 namespace slip::jinja {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
+bool is_ascii_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
@@ -76,12 +76,12 @@ class Lexer {
     std::string_view text = all;
     const char sign = tag == std::string::npos || tag + 2 >= s_.size() ? ' ' : s_[tag + 2];
     if (sign == '-') {
-      while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+      while (!text.empty() && is_ascii_space(text.back())) text.remove_suffix(1);
     } else if (tag != std::string::npos && s_[tag + 1] != '{' && sign != '+') {
       const size_t end = text.rfind('\n');
       const size_t begin = end == std::string_view::npos ? 0 : end + 1;
       const bool starts_line = begin > 0 || line_start_;
-      if (starts_line && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), is_space))
+      if (starts_line && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), is_ascii_space))
         text = text.substr(0, begin);
     }
     if (!text.empty()) push(TokenType::kData, std::string(text));
@@ -93,7 +93,7 @@ class Lexer {
   void after(bool strip, bool trim) {
     const size_t begin = at_;
     if (strip) {
-      while (at_ < s_.size() && is_space(s_[at_])) line_ += s_[at_++] == '\n';
+      while (at_ < s_.size() && is_ascii_space(s_[at_])) line_ += s_[at_++] == '\n';
     } else if (trim && at_ < s_.size() && s_[at_] == '\n') {
       ++line_;
       ++at_;
@@ -118,7 +118,7 @@ class Lexer {
     const size_t first = tokens_.size();
     const std::string_view end = block ? "%}" : "}}";
     while (true) {
-      while (at_ < s_.size() && is_space(s_[at_])) line_ += s_[at_++] == '\n';
+      while (at_ < s_.size() && is_ascii_space(s_[at_])) line_ += s_[at_++] == '\n';
       if (at_ >= s_.size()) return wrong(fmt::format("the end of a tag, {}", end), "the end of the template");
       if (tokens_.size() - first > kMaxTagTokens)
         return wrong(fmt::format("a tag of at most {} tokens", kMaxTagTokens), "a longer one");
