@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/tools/asked.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/standard_streams.h"
@@ -109,26 +110,33 @@ class Running {
   Result<json::value> evaluated(const StudyArm& arm, int64_t seed, const StudyMode& mode, const Checkpoints& from,
                                 Bars& bars) const {
     const fs::path file = folder_of(arm, seed) / fmt::format("eval-{}.json", mode.name);
-    if (fs::exists(file)) return read_json(file);
     slipstream::EvaluateOptions options = mode.options;
     for (std::string* text : {&options.decoder.drafter, &options.decoder.verifier, &options.decoder.width}) fill(*text, from.head);
     if (mode.head && from.has_head()) options.trajectory_head = from.head.string();
+    json::object asked = asked_of(mode, options, from);
+    if (fs::exists(file)) {
+      SLIP_TRY(json::value known, read_json(file));
+      if (known.is_object())
+        if (const Status same = api::check_asked(known.get_object(), asked, file.string()); !same)
+          return bad_input("{}: the study changed, take another \"out\"", same.error().message);
+      return known;
+    }
     SLIP_TRY(const fs::path model, model_of(mode, from.model, folder_of(arm, seed)));
-    std::string text;
+    json::value out;
     if (mode.texts) {
-      StudyMode asked = mode;
-      asked.options = options;
-      SLIP_TRY(const json::value v, text_answers(model.string(), asked));
-      text = json::serialize(v);
+      StudyMode filled = mode;
+      filled.options = options;
+      SLIP_TRY(out, text_answers(model.string(), filled));
     } else {
       SLIP_TRY(const slipstream::Report report,
                slipstream::evaluate(model.string(), {}, options, bars.progress(), slipstream::CancelToken::of_process()));
-      text = report.json;
+      SLIP_TRY(out, parse_json(report.json, "eval's result"));
     }
+    if (out.is_object()) out.get_object()["asked"] = std::move(asked);
     std::error_code ec;
     fs::create_directories(file.parent_path(), ec);
-    SLIP_TRY_(write_file(file, text));
-    return parse_json(text, file.string());
+    SLIP_TRY_(write_file(file, json::serialize(out)));
+    return out;
   }
 
   /// Means over the last twentieth of the loss log.
@@ -154,6 +162,23 @@ class Running {
 
  private:
   fs::path folder_of(const StudyArm& arm, int64_t seed) const { return fs::path(s_.out) / arm.name / fmt::format("seed-{}", seed); }
+
+  /// What the numbers of a mode go by. A study that was changed must not take those of the one before for its own. Folders count by what lies in them:
+  /// the study may have been moved.
+  static json::object asked_of(const StudyMode& mode, const slipstream::EvaluateOptions& filled, const Checkpoints& from) {
+    json::object out =
+        api::asked_of_model(mode.on.empty() ? from.model : fs::path(mode.on), {}, {filled.decoder}, filled.trajectory_head);
+    out["checkpoint"] = api::weights_mark(from.model);  // of "on", whose own weights are others, the adapter
+    out["head"] = api::weights_mark(from.head);
+    out["decoder"] = api::choice_line(mode.options.decoder);
+    out["trajectory_head"] = mode.head;
+    out["texts"] = mode.texts;
+    out["records"] = filled.records.empty() ? "simulated" : api::set_mark(filled.records);
+    out["count"] = filled.count;
+    out["seed"] = filled.seed;
+    out["temperature"] = filled.temperature;
+    return out;
+  }
 
   static void fill(std::string& text, const fs::path& checkpoint) {
     constexpr std::string_view kMark = "{checkpoint}";

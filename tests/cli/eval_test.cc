@@ -96,5 +96,24 @@ TEST_F(Eval, TooFewDraftsForACalibrationCostNoNumbers) {
   EXPECT_NE(words.out.find("records 1 "), std::string::npos) << words.out;
 }
 
+// A study keeps its evaluations. One that was changed, or whose checkpoint was, must not take them for its own.
+TEST_F(Eval, AStudyRefusesTheEvaluationsOfAnother) {
+  fs::copy(model_, path("model"), fs::copy_options::recursive);
+  const auto study = [&](const char* decoder, int seed) {
+    return write("study.json",
+                 fmt::format(R"({{"name": "s", "seeds": [1], "arms": [{{"name": "a", "checkpoint": "{}"}}], "out": "{}",
+      "modes": [{{"name": "m", "decoder": "{}", "count": 1, "seed": {}}}], "columns": ["m:forwards_per_answer"]}})",
+                             path("model"), path("study"), decoder, seed));
+  };
+  const Ran first = run({"study", study("ar", 900000000), "--json"}), again = run({"study", study("ar", 900000000), "--json"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(first.out, again.out);
+  refused({"study", study("scaffold-ar", 900000000)}, 3, "eval-m.json: decoder: expected");
+  refused({"study", study("ar", 900000001)}, 3, "eval-m.json: seed: expected");
+  write_bytes(path("model/generation_config.json"), "{}");
+  refused({"study", study("ar", 900000000)}, 3, "eval-m.json: weights: expected");
+}
+
 }  // namespace
 }  // namespace slip::test
