@@ -135,8 +135,45 @@ try {
   await page.keyboard.press("Escape");
   await page.keyboard.press("a");
   await page.waitForFunction(() => document.getElementById("state").classList.contains("bad"), null, { timeout: 60000 });
-  for (const [id, value] of [["#temperature", "0"], ["#rollouts", "1"], ["#deadline", ""]]) await page.fill(id, value);
+  for (const [id, value] of [["#temperature", "0"], ["#rollouts", "1"]]) await page.fill(id, value);
   await page.keyboard.press("Escape");
+
+  // A race goes to its end, whatever the deadline, and asks about one scene, whatever is typed meanwhile.
+  const shown = await page.inputValue("#seed");
+  await page.evaluate(() => {
+    document.getElementById("race").click();
+    document.getElementById("seed").value = "77";
+    document.getElementById("seed").dispatchEvent(new Event("change"));
+  });
+  await page.waitForFunction(() => !document.getElementById("badge").hidden, null, { timeout: 240000 });
+  expect((await page.textContent("#badge")) === "equal bytes", "a race with a deadline to end with equal bytes");
+  expect((await page.inputValue("#seed")) === shown, `a race to keep its scene, of seed ${shown}`);
+  await page.waitForFunction(() => !document.getElementById("answer").disabled);
+  await page.fill("#deadline", "");
+  await page.keyboard.press("Escape");
+
+  // Of two scenes that are asked for the newer is shown, also where the older comes last.
+  let release;
+  const held = new Promise((r) => (release = r));
+  await page.route(/v1\/scene\?seed=31$/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  const slow = page.waitForResponse(/v1\/scene\?seed=31$/);
+  const seedOf = (value) => page.$eval("#seed", (e, v) => ((e.value = v), e.dispatchEvent(new Event("change"))), value);
+  const pictures = await pixels("#cameras canvas:nth-child(2)");
+  await seedOf("31");
+  const newer = page.waitForResponse(/v1\/scene\?seed=32$/);
+  await seedOf("32");
+  await newer;
+  await page.waitForFunction((was) => document.querySelector("#cameras canvas:nth-child(2)").toDataURL() !== was, pictures);
+  const newest = await pixels("#cameras canvas:nth-child(2)");
+  release();
+  await (await slow).finished();
+  await new Promise((r) => setTimeout(r, 500));
+  expect(newest === (await pixels("#cameras canvas:nth-child(2)")), "the older scene not to take the newer one's place");
+  await seedOf(shown);
+  await page.waitForFunction((was) => document.querySelector("#cameras canvas:nth-child(2)").toDataURL() !== was, newest);
 
   // A photograph that is dropped takes the cameras' place and is asked about.
   const stale = complaints.length; // a refusal shows as a failed load

@@ -45,14 +45,12 @@ export async function* events(response) {
 }
 
 /** The body of a chat request about images (data URLs), an ego state and a prompt. */
-export function requestBody({ images, ego, prompt, form, decoder, temperature, rollouts, deadline, partial, seed }) {
+export function requestBody({ images, ego, prompt, form, decoder, temperature, rollouts, seed }) {
   const content = images.map((url) => ({ type: "image_url", image_url: { url } }));
   if (prompt) content.push({ type: "text", text: prompt });
   const own = { decoder };
   if (ego) own.ego = ego;
   if (form) own.form = form;
-  if (deadline > 0) own.deadline_ms = deadline;
-  if (partial) own.partial = true;
   return {
     messages: [{ role: "user", content }],
     temperature,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: what is asked, what is told while it is answered, and where it is drawn.
 import { ask, get, requestBody } from "./api.js";
-import { Cameras } from "./cameras.js";
+import { Cameras, decoded } from "./cameras.js";
 import { Fields } from "./fields.js";
 import { Graph } from "./graph.js";
 import { Latency } from "./latency.js";
@@ -23,6 +23,8 @@ const state = {
   scene: null, // {images, ego, cameras, truth, ...} of the simulator, or {images} that were dropped
   running: null, // AbortController
   last: null, // for the export
+  seed: "", // of the scene that is shown
+  turn: 0, // scenes and photographs that were asked for: the newest is shown, whichever comes last
 };
 
 function say(text, bad = false) {
@@ -69,21 +71,32 @@ function fillDecoders() {
 
 const racers = () => (hasGraph() ? ["ar", "fields", "fields-spec"] : ["ar", "scaffold-ar", "scaffold-spec"]);
 
+/** While an answer is under way its scene stays: what is asked and drawn next must not be of another one. */
 async function showScene(seed) {
+  const turn = ++state.turn;
   try {
-    const scene = await get(`v1/scene?seed=${seed}`);
+    const scene = state.running ? null : await get(`v1/scene?seed=${seed}`);
+    const pictures = scene && (await decoded(scene.images));
+    if (turn !== state.turn) return;
+    if (state.running) {
+      $("seed").value = state.seed;
+      return;
+    }
     state.scene = scene;
+    state.seed = seed;
     $("scene-note").textContent = (scene.family ?? "").replaceAll("_", " ");
-    await cameras.show(scene.images, scene.cameras);
+    cameras.show(pictures, scene.cameras);
     plan.clear();
     plan.set({ truth: scene.truth ?? [], agents: scene.agents ?? [], roads: scene.roads ?? [], history: scene.history ?? [] });
     begin();
   } catch (error) {
-    say(`scene ${seed}: ${error.message}`, true);
+    if (turn === state.turn && !state.running) say(`scene ${seed}: ${error.message}`, true);
   }
 }
 
 async function dropped(files) {
+  if (state.running) return;
+  const turn = ++state.turn;
   const urls = await Promise.all(
     [...files].filter((f) => f.type.startsWith("image/")).map(
       (f) =>
@@ -96,11 +109,14 @@ async function dropped(files) {
   );
   if (!urls.length) return say("expected image files", true);
   // The ego state of the scene that was shown stays: a photograph does not say how fast the car was.
+  let pictures;
   try {
-    await cameras.show(urls);
+    pictures = await decoded(urls);
   } catch {
     return say("expected photographs that a browser can read", true);
   }
+  if (state.running || turn !== state.turn) return;
+  cameras.show(pictures);
   state.scene = { images: urls, ego: state.scene?.ego, cameras: [] };
   $("scene-note").textContent = `${urls.length} photograph${urls.length > 1 ? "s" : ""}, at the scene's speed`;
   plan.clear();
@@ -130,6 +146,7 @@ function showPlan(trajectory, rollouts = []) {
   if (end) $("plan-note").textContent = `${Math.hypot(...end).toFixed(1)} m ahead${spread ? `, spread ${spread.toFixed(1)} m` : ""}`;
 }
 
+/** What is asked of the scene, without a deadline. */
 function body(decoder) {
   return requestBody({
     images: state.props?.vision ? (state.scene?.images ?? []) : [],
@@ -138,21 +155,24 @@ function body(decoder) {
     decoder,
     temperature: Number($("temperature").value),
     rollouts: Number($("rollouts").value),
-    deadline: Number($("deadline").value),
-    partial: Number($("deadline").value) > 0,
     seed: 0,
   });
 }
 
+function withDeadline(asked) {
+  const deadline = Number($("deadline").value);
+  return deadline > 0 ? { ...asked, slipstream: { ...asked.slipstream, deadline_ms: deadline, partial: true } } : asked;
+}
+
 /** Asks once; `watch` decides whether the form, graph and plan show it. Resolves to {texts, ms, forwards}. */
-async function answer(decoder, watch, told = () => {}) {
+async function answer(asked, watch, told = () => {}) {
   if (!state.scene) throw new Error("expected a scene or photographs, got none");
   const run = { began: Date.now(), images: state.scene?.images ?? [], path: [], truth: state.scene?.truth ?? [], fields: [], passes: [] };
   const began = performance.now();
   let text = "";
   let forwards = 0;
   const texts = await ask(
-    body(decoder),
+    asked,
     (chunk) => {
       const own = chunk.slipstream;
       for (const choice of chunk.choices ?? []) if (choice.index === 0) text += choice.delta?.content ?? "";
@@ -209,7 +229,7 @@ function answerOnce() {
   return exclusively(async () => {
     begin();
     say("answering");
-    const done = await answer($("decoder").value || "auto", true);
+    const done = await answer(withDeadline(body($("decoder").value || "auto")), true);
     const deadline = Number($("deadline").value);
     latency.add(done.ms, done.partial || (deadline > 0 && done.ms > deadline));
     $("graph-note").textContent = `${done.forwards} passes`;
@@ -225,11 +245,14 @@ function raceOnce() {
     const total = Math.max(1, state.form?.fields.length ?? 1);
     begin();
     say("warming up");
-    await answer(names.at(-1), false);
+    // All are asked the same, whatever is typed meanwhile, and without a deadline: where it passes the answers are not whole, and differ.
+    const asked = body();
+    const askedOf = (decoder) => ({ ...asked, slipstream: { ...asked.slipstream, decoder } });
+    await answer(askedOf(names.at(-1)), false);
     for (const name of names) {
       begin();
       say(`${name} answers`);
-      const done = await answer(name, true, ({ done: n, forwards, ms }) => race.progress(name, n / total, ms, forwards));
+      const done = await answer(askedOf(name), true, ({ done: n, forwards, ms }) => race.progress(name, n / total, ms, forwards));
       race.progress(name, 1, done.ms, done.forwards);
       race.finish(name, done.texts.join("\u0000"));
       latency.add(done.ms, false);

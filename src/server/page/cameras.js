@@ -63,6 +63,9 @@ function drawPath(c, camera, points, scale, left, top) {
   c.globalAlpha = 1;
 }
 
+/** Data URLs as pictures that can be drawn. */
+export const decoded = (urls) => Promise.all(urls.map(async (url) => createImageBitmap(await (await fetch(url)).blob())));
+
 export class Cameras {
   constructor(holder) {
     this.holder = holder;
@@ -71,9 +74,9 @@ export class Cameras {
     this.path = [];
   }
 
-  /** `urls`: data URLs; `cameras`: as the server describes them, fewer or none where they are not known. */
-  async show(urls, cameras = []) {
-    this.pictures = await Promise.all(urls.map(async (url) => createImageBitmap(await (await fetch(url)).blob())));
+  /** `pictures`: of decoded(); `cameras`: as the server describes them, fewer or none where they are not known. */
+  show(pictures, cameras = []) {
+    this.pictures = pictures;
     this.cameras = cameras;
     this.path = [];
     this.holder.replaceChildren(...this.pictures.map(() => document.createElement("canvas")));
