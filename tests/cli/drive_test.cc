@@ -82,8 +82,22 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
   refused(drive({"--model", model_, "--latency", write("latency.json", "{}")}), 3, "latency.json");
   refused(drive({"--baselines", "expert", "--figure", path("figure.gif")}), 2, "--figure");
   refused(drive({"--baselines", "expert", "--picture", path("picture.gif")}), 2, "--picture");
+  const std::string below = write("taken", "") + "/below",
+                    ever = "100000";  // of drives: whoever begins with them does not come back in time
+  for (const auto& [option, ending] : {std::pair{"--csv", ".csv"}, {"--figure", ".png"}})
+    refused({"drive", "--baselines", "expert", "--count", ever, option, below + ending}, 3, "taken");
   refused(drive({"--baselines", "expert,idm", "--picture", path("picture.png")}), 2, "expected one driver in one scene");
   refused(drive({"--model", model_, "--careful"}), 2, "--careful: expected --ensemble");
+}
+
+TEST_F(Drive, AFileThatCannotBeWrittenCostsNoNumbers) {
+  fs::create_symlink("/dev/full", path("full.png"));  // a disk that fills behind the drives
+  const Ran whole = run(drive({"--baselines", "expert"}));
+  for (const auto& [option, file] : {std::pair{"--csv", std::string("/dev/full")}, {"--figure", path("full.png")}}) {
+    const Ran ran = run(drive({"--baselines", "expert", option, file}));
+    EXPECT_EQ(ran.code, 5) << ran.err;
+    EXPECT_EQ(ran.out, whole.out) << option;
+  }
 }
 
 TEST_F(Drive, AModelIsToldOfASteadyPast) {

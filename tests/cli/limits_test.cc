@@ -206,6 +206,10 @@ TEST_F(Demo, LimitsDrawsPassesAndDecoders) {
     EXPECT_EQ(read_bytes(path(std::string(name) + ".png")).substr(1, 3), "PNG");
     EXPECT_NE(read_bytes(path(std::string(name) + ".svg")).find("<svg"), std::string::npos);
   }
+  fs::create_symlink("/dev/full", path("full.png"));  // a disk that fills behind the work
+  const Ran full = run({"limits", "--machine", "orin", "--model", model_, "--figure", path("full.png")});
+  EXPECT_EQ(full.code, 5) << full.err;
+  EXPECT_EQ(full.out, drawn.out) << "the numbers are there all the same";
   refused({"limits", "--figure", path("p.png")}, 2, "--figure: expected a model");
   refused({"limits", "--model", model_, "--decoder-figure", path("d.pdf")}, 2, "--decoder-figure: expected a name that ends");
 }

@@ -373,6 +373,8 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   }
   SLIP_TRY_(check_seeds(o.first_seed, o.count));
   if (folder.empty()) SLIP_TRY_(check_without_model(how, o));
+  for (const std::string* file : {&o.csv, &o.replay, &o.measure_latency}) SLIP_TRY_(check_target(*file));
+  for (const std::string* file : {&o.figure, &o.picture}) SLIP_TRY_(check_figure_target(*file));
   Planners planners;
   const bool late = !o.latency.empty() || !o.delays_ms.empty();
   if (mode != drive::Mode::kSync && mode != drive::Mode::kAsync && !late)
@@ -407,8 +409,9 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   result["mode"] = drive::name_of(late ? mode : drive::Mode::kSync);  // without a latency nobody is late
   result["model"] = folder;
   slipstream::Report report = report_of(result, study.table(), lines.finish());
-  if (!o.csv.empty()) SLIP_TRY_(write_file(o.csv, study.csv()));
-  if (!o.figure.empty()) SLIP_TRY_(draw_chart(study.chart(), o.figure));
+  // A file that cannot be written costs the file, not the numbers.
+  if (report.outcome && !o.csv.empty()) report.outcome = write_file(o.csv, study.csv());
+  if (report.outcome && !o.figure.empty()) report.outcome = draw_chart(study.chart(), o.figure);
   report.remarks = std::move(remarks);
   return report;
 }

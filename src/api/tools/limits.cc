@@ -165,21 +165,13 @@ std::vector<double> errors_of(const Table& t) {
   return errors;
 }
 
-/// Can it be written? Minutes may lie between this and its writing.
-Status check_target(const std::filesystem::path& file) {
-  std::error_code ec;
-  if (std::filesystem::is_fifo(file, ec)) return {};
-  SLIP_TRY(const AtomicFile trial, AtomicFile::create(file));
-  return {};
-}
-
 Status check_figure(std::string_view option, const std::string& file, bool model) {
   if (file.empty()) return {};
   const std::string ending = std::filesystem::path(file).extension().string();
   if (ending != ".png" && ending != ".svg")
     return usage_error("{}: expected a name that ends in .png or .svg, got {}", option, file);
   if (!model) return usage_error("{}: expected a model (--model), got none", option);
-  return check_target(file);
+  return check_figure_target(file);
 }
 
 Status check(const slipstream::LimitsOptions& o, const std::string& model) {
@@ -258,6 +250,15 @@ std::string name_of(const LimitsCase& c, const std::string& asked) {
   return std::filesystem::weakly_canonical(c.folder, ec).filename().string();
 }
 
+Status write_tables(const LimitsWork& w, const json::object& head) {
+  if (w.options.out.empty()) return {};
+  const std::filesystem::path out = w.options.out;
+  for (const Table& t : w.tables) SLIP_TRY_(write_file(out / (t.name + ".csv"), t.to_csv()));
+  SLIP_TRY_(write_file(out / "limits.json", pretty(head)));
+  if (w.machine.measured) SLIP_TRY_(write_file(out / "machine.json", pretty(machine_json(w.machine))));
+  return {};
+}
+
 Status draw_figures(const LimitsWork& w, const std::string& model) {
   if (model.empty()) return {};
   const std::string of = fmt::format("{}, {}, {}", name_of(w.model, model), w.model.type, w.machine.name);
@@ -268,7 +269,8 @@ Status draw_figures(const LimitsWork& w, const std::string& model) {
   return {};
 }
 
-Result<slipstream::Report> finish(const LimitsWork& w, json::object head, std::string text) {
+/// A file that cannot be written costs the file, not the numbers.
+slipstream::Report finish(const LimitsWork& w, const std::string& model, json::object head, std::string text) {
   std::vector<double> all;
   const auto tell = [&](const std::string& key, std::string_view of, const std::vector<double>& errors) {
     if (errors.empty()) return;
@@ -283,13 +285,9 @@ Result<slipstream::Report> finish(const LimitsWork& w, json::object head, std::s
     tell(t.name + "_median_error", "", errors);
     if (t.name == "stages") tell("median_error", " of all lines", all);
   }
-  if (!w.options.out.empty()) {
-    for (const Table& t : w.tables) SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / (t.name + ".csv"), t.to_csv()));
-    SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / "limits.json", pretty(head)));
-    if (w.machine.measured)
-      SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / "machine.json", pretty(machine_json(w.machine))));
-  }
-  return report_of(head, std::move(text));
+  Status written = write_tables(w, head);
+  if (written) written = draw_figures(w, model);
+  return report_of(head, std::move(text), std::move(written));
 }
 
 Result<slipstream::Report> limits(const std::string& model, const slipstream::LimitsOptions& o,
@@ -327,10 +325,9 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     head["model"] = model;
   }
   if (machine_known) head["machine"] = machine_json(w.machine);
-  SLIP_TRY_(draw_figures(w, model));
   for (Table& t : algebra_tables()) w.tables.push_back(std::move(t));
   w.tables.push_back(report_table());
-  return finish(w, std::move(head), std::move(text));
+  return finish(w, model, std::move(head), std::move(text));
 }
 
 }  // namespace
