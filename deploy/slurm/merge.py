@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of an array as one result.
 
-  merge.py records OUT SET              OUT/part-* of simulate.sbatch as one record set; shards are linked, not copied, where they can be
-  merge.py answers OUT FILE COUNT       OUT/part-*.jsonl of answers.sbatch as one file of COUNT lines, in the records' order
+  merge.py records OUT SET FIRST_SEED COUNT   OUT/part-* of simulate.sbatch as one record set; shards are linked, not copied, where they can be
+  merge.py answers OUT FILE COUNT             OUT/part-*.jsonl of answers.sbatch as one file of COUNT lines, in the records' order
 
+FIRST_SEED and COUNT are those that simulate.sbatch was given. Driven sets (--driven) do not say which seeds they have, and are not merged.
 What is missing or comes twice is an error, and then nothing is written: FILE and SET take their names when they are whole. Parts of
 eval.sbatch: slipstream eval --merge OUT/part-*.jsonl."""
 import glob, json, os, shutil, sys
@@ -34,15 +35,17 @@ def link(source, target):
         shutil.copyfile(source, target)
 
 
-def records(out, to):
+def records(out, to, first, count):
     begun = absent(to)
     os.makedirs(begun)
     try:
         whole, shards = None, []
         for part in parts(out, ""):
             index = json.load(open(os.path.join(part, "index.json")))
+            if "first_seed" not in index:
+                fail(f"{part}: expected a set of consecutive seeds, got one that says {index.get('source', 'nothing')!r} of itself")
             if whole is None:
-                whole = {**index, "records": 0}
+                whole = {**index, "first_seed": first, "records": 0}
             elif {**index, "records": 0, "shards": 0, "first_seed": 0} != {**whole, "records": 0, "shards": 0, "first_seed": 0}:
                 fail(f"{part}: expected a set like the part before, got another kind")
             want = whole["first_seed"] + whole["records"]
@@ -53,6 +56,8 @@ def records(out, to):
                 link(os.path.join(part, shard["file"]), os.path.join(begun, name))
                 shards.append({**shard, "file": name})
             whole["records"] += index["records"]
+        if whole["records"] != count:
+            fail(f"{out}: expected {count} records, got {whole['records']}: is a part missing?")
         whole["shards"] = shards
         with open(os.path.join(begun, "index.json"), "w") as f:
             f.write(json.dumps(whole, indent=2) + "\n")
@@ -86,8 +91,8 @@ def answers(out, to, count):
 
 
 def main(args):
-    if len(args) == 3 and args[0] == "records":
-        records(args[1], args[2])
+    if len(args) == 5 and args[0] == "records" and args[3].isdigit() and args[4].isdigit():
+        records(args[1], args[2], int(args[3]), int(args[4]))
     elif len(args) == 4 and args[0] == "answers" and args[3].isdigit():
         answers(args[1], args[2], int(args[3]))
     else:

@@ -28,7 +28,7 @@ def main():
         sets, answers, metrics = f"{folder}/sets", f"{folder}/answers", f"{folder}/metrics"
         job = cluster.submit("simulate.sbatch", sets, FIRST_SEED, RECORDS, options=array())
         cluster.wait(job)
-        print(merge("records", sets, f"{folder}/set"))
+        print(merge("records", sets, f"{folder}/set", str(FIRST_SEED), str(RECORDS)))
         command(BINARY, "simulate", "--seed", FIRST_SEED, "--count", RECORDS, "--out", f"{folder}/alone")
 
         job = cluster.submit("answers.sbatch", MODEL, f"{folder}/set", RECORDS, answers, "--decoder", "ar", options=array())
