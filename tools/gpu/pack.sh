@@ -5,14 +5,17 @@
 #   pack.sh FOLDER [BUILD]     BUILD: build/release, built before with SLIP_CUDA
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-folder=${1:?expected a folder to write} build=${2:-build/release}
+folder=$(realpath -m "${1:?expected a folder to write}") build=${2:-build/release}
+refuse() { echo "pack: $*" >&2; exit 1; }
 programs=("$build/slipstream" "$build/src/cuda/cuda_device_test")
 plugin=$build/libslipstream_cuda.so
 for file in "${programs[@]}" "$plugin"; do
-  [[ -f "$file" ]] || { echo "pack: expected $file (cmake --build $build --target slipstream slipstream_cuda cuda_device_test)" >&2; exit 1; }
+  [[ -f "$file" ]] || refuse "expected $file (cmake --build $build --target slipstream slipstream_cuda cuda_device_test)"
 done
-rm -rf "$folder"
+[[ ! -e "$folder" || -f "$folder/commit" ]] || refuse "expected a new folder or an earlier pack's, got $folder"
+rm -rf "$folder" "$folder.tar.gz"
 mkdir -p "$folder/lib" "$folder/fixtures/models"
+git describe --always --dirty --abbrev=40 --exclude '*' >"$folder/commit"
 for file in "${programs[@]}" "$plugin"; do strip -o "$folder/$(basename "$file")" "$file"; done
 # The C and C++ libraries are the machine's.
 ldd "${programs[@]}" "$plugin" | awk '$2 == "=>" { print $3 }' | sort -u |
@@ -22,7 +25,6 @@ for model in llama3 ministral3 ministral3_ramp nemotron_labs_diffusion qwen2 qwe
 done
 cp tools/gpu/*.sh tools/gpu/*.py "$folder/"
 rm "$folder/pack.sh"
-git rev-parse HEAD >"$folder/commit"
 tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
 bytes=$(stat -c %s "$folder.tar.gz")
 echo "pack: $((bytes >> 10)) KiB in $folder.tar.gz"
