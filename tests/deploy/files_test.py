@@ -58,14 +58,23 @@ def systemd_unit():
     example = re.search(r"^#\s+SLIPSTREAM_OPTIONS=(.*)$", unit, re.M)[1]
     expect("--model" in options_of(example.split(), f"{path}: the example"), f"{path}: the example names a model")
     expect(value("EnvironmentFile") == "/etc/default/slipstream" and "/etc/default/slipstream" in unit.split("[Unit]")[0], f"{path}: the options' file")
+    # Its user reads no file that is root's, and sees no device: what the comments offer for keys and GPUs.
+    expect(value("DynamicUser") == "yes" and "--api-key-file" not in example, f"{path}: the example names a file of keys that only root reads")
+    offered = re.findall(r"^#(?=[A-Z]\w+=)(.*)$", unit, re.M)
+    credential = next(line for line in offered if line.startswith("LoadCredential=")).split("=")[1].split(":")[0]
+    keyed = next(line for line in offered if line.startswith("ExecStart=/")).removeprefix("ExecStart=").split()
+    expect(options_of(keyed[2:-1], f"{path}: with keys") == {**options_of(command[2:-1], path), "--api-key-file": f"${{CREDENTIALS_DIRECTORY}}/{credential}"},
+           f"{path}: with keys it is the same command, got {keyed}")
+    expect("PrivateDevices=no" in offered, f"{path}: devices for a GPU, got {offered}")
     if not shutil.which("systemd-analyze"):
         raise Skipped("systemd-analyze")
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "slipstream.service")
-        with open(copy, "w") as f:  # the program need not be installed
-            f.write(unit.replace("/usr/bin/slipstream", os.path.abspath(BINARY)))
-        r = run("systemd-analyze", "verify", copy)
-        expect(r.returncode == 0 and not r.stderr.strip(), f"{path}: {r.stderr}")
+        for lines in (unit, re.sub(r"^#(?=[A-Z]\w+=)", "", unit, flags=re.M)):  # as it is, and with all that it offers
+            with open(copy, "w") as f:  # the program need not be installed
+                f.write(lines.replace("/usr/bin/slipstream", os.path.abspath(BINARY)))
+            r = run("systemd-analyze", "verify", copy)
+            expect(r.returncode == 0 and not r.stderr.strip(), f"{path}: {r.stderr}")
 
 
 def instructions():
