@@ -28,7 +28,66 @@ def a_pack_replaces_nothing_but_a_pack(folder):
     expect(open(f"{target}/precious").read() == "theirs", "what was there to stay")
 
 
-CHECKS = [a_pack_replaces_nothing_but_a_pack]
+def processes_with(word):
+    """Running processes whose command lines have the word."""
+    out = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                words = f.read()
+        except OSError:
+            continue
+        if word.encode() in words and int(pid) != os.getpid():
+            out.append(int(pid))
+    return out
+
+
+def nobody_is_left(word, where):
+    end = time.monotonic() + 10
+    while left := processes_with(word):
+        if time.monotonic() > end:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"{where}: expected no process behind it, got {len(left)}")
+        time.sleep(0.05)
+
+
+# A program that takes long, in a process of its own as under a build or a sanitizer.
+LONG = """#!/bin/bash
+sleep {seconds} &
+echo begun >>"{log}"
+wait
+"""
+
+
+def a_build_that_fails_ends_the_drives(folder):
+    pack, seconds = f"{folder}/pack", f"1000.{os.getpid()}"
+    os.makedirs(f"{pack}/model")
+    file(f"{pack}/teach.sh", open(f"{TOOLS}/teach.sh").read())
+    file(f"{pack}/slipstream", LONG.format(seconds=seconds, log=f"{folder}/log"))
+    file(f"{pack}/build_trainer.sh", f"#!/bin/bash\nuntil [[ -s {folder}/log ]]; do sleep 0.01; done\necho no compiler\nexit 1\n")
+    r = subprocess.run([f"{pack}/teach.sh", "model", "c.json", "1", "1"], capture_output=True, text=True, timeout=30, env={**os.environ, "OUT": f"{folder}/out"})
+    expect(r.returncode == 1 and "no compiler" in r.stderr and "expected the trainer to be built" in r.stderr, f"teach.sh: {r.stderr}")
+    nobody_is_left(seconds, "teach.sh")
+
+
+def a_check_that_is_ended_ends_its_groups(folder):
+    pack, seconds = f"{folder}/pack", f"1001.{os.getpid()}"
+    for name in ("correct.sh", "common.sh"):
+        file(f"{pack}/{name}", open(f"{TOOLS}/{name}").read())
+    for name in ("slipstream", "cuda_device_test"):
+        file(f"{pack}/{name}", LONG.format(seconds=seconds, log=f"{folder}/log"))
+    p = subprocess.Popen(["bash", f"{pack}/correct.sh", f"{folder}/out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 20
+    while not os.path.exists(f"{folder}/log"):
+        expect(time.monotonic() < end, "correct.sh: to begin")
+        time.sleep(0.02)
+    p.send_signal(signal.SIGTERM)
+    p.wait(20)
+    nobody_is_left(seconds, "correct.sh")
+
+
+CHECKS = [a_pack_replaces_nothing_but_a_pack, a_build_that_fails_ends_the_drives, a_check_that_is_ended_ends_its_groups]
 for check in CHECKS:
     with tempfile.TemporaryDirectory() as scratch:
         check(scratch)

@@ -49,9 +49,11 @@ if command -v compute-sanitizer >/dev/null; then
   groups+=("sanitize memcheck CudaLm.*:Vision.*" "sanitize racecheck CudaLm.Picks*:CudaLm.Chooses*")
 fi
 running=()
+trap 'for process in "${running[@]}"; do end_tree "$process"; done' EXIT
 for group in "${groups[@]}"; do
   (read -ra words <<<"$group" && "${words[@]}" && exit $failed) &
   running+=($!)
 done
 for process in "${running[@]}"; do wait "$process" || failed=1; done
+running=()
 exit $failed

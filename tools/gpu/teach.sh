@@ -18,10 +18,19 @@ families=(lead_brake lead_stopped red_light stop_sign pedestrian_crosswalk pedes
 records=$ROOT/${RECORDS:-out/alike}
 mkdir -p "$records" "$OUT"
 began=$SECONDS
+# As in common.sh, which is of another pack.
+end_tree() {
+  local below=()
+  read -r -d '' -a below < <(cat /proc/"$1"/task/*/children 2>/dev/null) || true
+  kill "$1" 2>/dev/null || true # first, so that it starts nothing more
+  local child
+  for child in "${below[@]}"; do end_tree "$child"; done
+}
+building="" drives=()
+trap 'for process in $building "${drives[@]}"; do end_tree "$process"; done' EXIT
 "$here/build_trainer.sh" >"$OUT/build.log" 2>&1 &
 building=$!
 seed=${SEED:-9000000}
-drives=()
 for family in "${families[@]}"; do
   of=(--family "$family")
   [[ "$family" != all ]] || of=()
@@ -30,12 +39,15 @@ for family in "${families[@]}"; do
   drives+=($!)
   seed=$((seed + 10000))
 done
+# The build first: where it fails nobody needs the drives, which take longer.
+wait "$building" || { tail -n 5 "$OUT/build.log" >&2; refuse "expected the trainer to be built"; }
+building=""
+tail -n 1 "$OUT/build.log"
 failed=0
 for i in "${!drives[@]}"; do
   wait "${drives[i]}" || { tail -n 2 "$OUT/drives-${families[i]}.log" >&2; failed=1; }
 done
-wait "$building" || { tail -n 5 "$OUT/build.log" >&2; refuse "expected the trainer to be built"; }
-tail -n 1 "$OUT/build.log"
+drives=()
 ((failed == 0)) || refuse "expected records of every family"
 cat "$OUT"/drives-*.log >"$OUT/drives.log"
 rm "$OUT"/drives-*.log
