@@ -240,6 +240,40 @@ int processes_with(const std::string& word) {
   return n;
 }
 
+/// Threads of all processes that have this word in their command line.
+int threads_with(const std::string& word) {
+  int n = 0;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream in(entry.path() / "cmdline");
+    const std::string line((std::istreambuf_iterator<char>(in)), {});
+    std::error_code ec;
+    if (line.find(word) == std::string::npos) continue;
+    for (fs::directory_iterator task(entry.path() / "task", ec), end; !ec && task != end; task.increment(ec)) ++n;
+  }
+  return n;
+}
+
+// Made-up mistakes need one thread of drives, and so does a model that makes them. On a machine of one processor this holds in any case.
+TEST_F(Cli, ADriverKeepsToTheThreadsThatAreAskedFor) {
+  const auto most_threads = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"simulate", "--seed",    "900300000", "--count", "8", "--driven",
+                                      "8",        "--threads", "1",         "--out",   out};
+    words.insert(words.end(), more.begin(), more.end());
+    Process p(fs::path(path("p")).parent_path(), words);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    int most = 0;
+    while ((most == 0 || processes_with(out) > 0) && std::chrono::steady_clock::now() < until) {
+      most = std::max(most, threads_with(out));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(p.wait().code, 0);
+    return most;
+  };
+  const int without = most_threads(path("mistakes"), {});
+  EXPECT_GE(without, 2);
+  EXPECT_LE(most_threads(path("plans"), {"--driver", demo_model()}), without);
+}
+
 // Who interrupts the study alone (kill, a service manager) ends its trainer too, which writes a checkpoint first.
 TEST_F(Cli, AnInterruptedStudyEndsItsTrainer) {
   const std::string out = path("study-out"), study = write("study.json", fmt::format(R"({{"name": "s", "base": {{

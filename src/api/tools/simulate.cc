@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "api/boundary.h"
+#include "api/engines.h"
 #include "api/tools/asked.h"
 #include "api/tools/reports.h"
 #include "base/measure.h"
@@ -179,9 +180,10 @@ std::string command_of(const slipstream::SimulateOptions& o) {
 }
 
 /// Null: nobody.
-Result<std::unique_ptr<Engine>> driver_of(const slipstream::SimulateOptions& o) {
+Result<std::unique_ptr<Engine>> driver_of(const slipstream::SimulateOptions& o, const slipstream::Progress& progress,
+                                          const slipstream::CancelToken& cancel) {
   if (o.driver.empty()) return std::unique_ptr<Engine>();
-  SLIP_TRY(auto engine, Engine::load(o.driver, {}));
+  SLIP_TRY(auto engine, Engine::load(o.driver, {.threads = o.threads}, load_progress(progress, cancel)));
   SLIP_TRY(const FormPtr form, engine->form("model"));
   if (plan_fields(form->form).empty())
     return unsupported("--driver: expected a model whose form has a trajectory, got {}", o.driver);
@@ -199,7 +201,7 @@ Result<slipstream::Report> simulate(const std::string& out, const slipstream::Si
   if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
   if (o.careful && o.ensemble_s == 0) return usage_error("--careful: expected --ensemble beside it, got none");
   SLIP_TRY_(check_seeds(o.first_seed, o.count));
-  SLIP_TRY(const std::unique_ptr<Engine> driver, driver_of(o));
+  SLIP_TRY(const std::unique_ptr<Engine> driver, driver_of(o, progress, cancel));
   SLIP_TRY(sim::RecordSetWriter writer, o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
                                                       : sim::RecordSetWriter::create(out, command_of(o)));
   const auto start = Clock::now();
