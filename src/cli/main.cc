@@ -186,8 +186,11 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
   c->callback([&chosen, c, count, out, list] {
     if (list->count() == 0 && o.picture.empty() && (count->count() == 0 || out->count() == 0))
       throw CLI::RequiredError("--count and --out (or --picture, or --list-families)");
-    for (const char* other : {"--out", "--perturbed", "--driven", "--driver"}) refuse_beside(*c, "--picture", other);
-    for (const char* other : {"--out", "--count", "--picture", "--family"}) refuse_beside(*c, "--list-families", other);
+    for (const char* other : {"--out", "--perturbed", "--driven", "--driver", "--ensemble", "--careful"})
+      refuse_beside(*c, "--picture", other);
+    for (const char* other :
+         {"--out", "--count", "--picture", "--family", "--seed", "--perturbed", "--driven", "--driver", "--ensemble", "--careful"})
+      refuse_beside(*c, "--list-families", other);
     chosen = {[] { return simulate(o); }, &o.json};
   });
 }

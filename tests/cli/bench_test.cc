@@ -54,6 +54,10 @@ TEST_F(Bench, WhatSaysNothingBesideAnotherOptionIsRefused) {
   refused({"bench", "forward", "--model", model, "--widths", "8,8"}, 2, "expected each once, got 8 twice");
   refused({"bench", "text", "--model", model, "--decoders", "ar,ar"}, 2, "expected each once, got ar twice");
   refused({"simulate", "--picture", path("a.png"), "--out", path("set")}, 2, "--picture excludes --out");
+  refused({"simulate", "--picture", path("a.png"), "--ensemble", "3", "--careful"}, 2, "--picture excludes --ensemble");
+  refused({"simulate", "--picture", path("a.png"), "--careful"}, 2, "--picture excludes --careful");
+  for (const char* other : {"--driven", "--driver", "--ensemble", "--perturbed", "--seed"})
+    refused({"simulate", "--list-families", other, "1"}, 2, fmt::format("--list-families excludes {}", other));
   refused({"import", "wod-e2e", path("x"), "--out", path("set"), "--every", "2"}, 2, "--every: belongs to comma2k19 and mcap");
   refused({"import", "conversations", path("x"), "--out", path("set"), "--no-pictures"}, 2, "--no-pictures: belongs to");
 }

@@ -254,6 +254,15 @@ TEST_F(Demo, LimitsRefusesWhatItCannotSay) {
           "--keys: expected at most 896 beside --measure");
   refused({"limits", "--machine", "h100", "--model", model_, "--out", write("taken", "") + "/tables"}, 3,
           "expected a folder that can be made");
+  for (const auto& [option, value] : {std::pair{"--keys", "10"},
+                                      {"--prompt-rows", "10"},
+                                      {"--images", "0"},
+                                      {"--image-width", "10"},
+                                      {"--image-height", "10"},
+                                      {"--answer-tokens", "10"},
+                                      {"--acceptance", "0.5"},
+                                      {"--dtype", "int8"}})
+    refused({"limits", "--machine", "h100", option, value}, 2, std::string(option) + ": expected a model");
   refused({"limits", "--measure"}, 2, "--measure: expected a model");
   refused({"limits", "--model", model_, "--scenes", "3"}, 2, "--measure");
   refused({"limits", "--measure", "--machine", "h100", "--model", model_}, 2, "--measure: expected this machine");

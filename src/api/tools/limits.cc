@@ -174,15 +174,30 @@ Status check_figure(std::string_view option, const std::string& file, bool model
   return check_figure_target(file);
 }
 
+/// What is of a model has no effect without one.
+Status check_without_model(const slipstream::LimitsOptions& o) {
+  const slipstream::LimitsOptions usual;
+  for (const auto& [option, given] : {std::pair{"--measure", o.measure},
+                                      {"--speed-of-light", o.light > 0},
+                                      {"--draft-model", !o.draft_model.empty()},
+                                      {"--acceptance", o.acceptance >= 0},
+                                      {"--keys", o.keys > 0},
+                                      {"--prompt-rows", o.prompt_rows > 0},
+                                      {"--images", o.images >= 0},
+                                      {"--image-width", o.image_width > 0},
+                                      {"--image-height", o.image_height > 0},
+                                      {"--answer-tokens", o.answer_tokens != usual.answer_tokens},
+                                      {"--dtype", o.dtype != usual.dtype}})
+    if (given) return usage_error("{}: expected a model (--model), got none", option);
+  return {};
+}
+
 Status check(const slipstream::LimitsOptions& o, const std::string& model) {
-  if (o.measure && model.empty()) return usage_error("--measure: expected a model (--model), got none");
+  if (model.empty()) SLIP_TRY_(check_without_model(o));
   if (o.measure && !o.machine.empty()) return usage_error("--measure: expected this machine (no --machine), got {}", o.machine);
   if (o.measure && (o.prompt_rows > 0 || o.images >= 0 || o.image_width > 0 || o.image_height > 0))
     return usage_error("--measure: expected the prompts and pictures of its scenes, got --prompt-rows or --images beside it");
-  if (o.light > 0 && model.empty()) return usage_error("--speed-of-light: expected a model (--model), got none");
   if (o.light == 0 && !o.records.empty()) return usage_error("--records: expected --speed-of-light beside it, got none");
-  if (!o.draft_model.empty() && model.empty()) return usage_error("--draft-model: expected a model (--model), got none");
-  if (o.acceptance >= 0 && model.empty()) return usage_error("--acceptance: expected a model (--model), got none");
   if (o.acceptance > 1) return usage_error("--acceptance: expected 0 to 1, got {}", o.acceptance);
   if (!o.out.empty()) SLIP_TRY_(check_target(std::filesystem::path(o.out) / "limits.json"));
   SLIP_TRY_(check_outputs({{"--figure", o.figure}, {"--decoder-figure", o.decoder_figure}}));
