@@ -85,6 +85,7 @@ int64_t DecoderShape::weights() const {
 
 Result<PassTime> plain_pass(const DecoderShape& s, const Machine& machine, const PassShape& p) {
   SLIP_TRY(const double weight, bytes_of(p.type));
+  SLIP_TRY(const double head, bytes_of(p.head_type.empty() ? p.type : p.head_type));
   const double act = p.activation_bytes > 0 ? p.activation_bytes : weight, key = p.key_bytes > 0 ? p.key_bytes : weight;
   const double n = d(p.rows), answers = d(p.answers > 0 ? p.answers : p.rows), seen = d(p.keys + p.rows);
   const double H = d(s.hidden), F = d(s.ffn), V = d(s.vocab), Q = d(s.heads * s.head_dim), G = d(s.kv_heads * s.head_dim);
@@ -96,7 +97,7 @@ Result<PassTime> plain_pass(const DecoderShape& s, const Machine& machine, const
   out.product("o", s.layers, n, 2 * n * H * Q, weight * H * Q + act * n * (Q + H));
   out.product("gate_up", s.layers, n, 4 * n * H * F, weight * 2 * H * F + act * n * (H + 2 * F));
   out.product("down", s.layers, n, 2 * n * H * F, weight * H * F + act * n * (F + H));
-  out.product("head", 1, answers, 2 * answers * H * V, weight * H * V + act * answers * (H + V));
+  out.product("head", 1, answers, 2 * answers * H * V, head * H * V + act * answers * (H + V));
   return out.take();
 }
 

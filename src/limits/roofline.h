@@ -42,6 +42,7 @@ struct PassShape {
   int64_t keys = 0;     // in the cache before it
   int64_t answers = 1;  // rows that ask for logits; 0: all
   std::string type = "bf16";
+  std::string head_type = {};   // of the head's weights; empty: as the others
   double activation_bytes = 0;  // a number; 0: as the weights
   double key_bytes = 0;         // likewise
 };

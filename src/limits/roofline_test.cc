@@ -159,6 +159,22 @@ TEST(Landscape, FiniteAnswersAndWholeActionsAreTheOracles) {
                 number(x.at("ms")), 1e-9);
 }
 
+TEST(Roofline, AHeadMayHaveATypeOfItsOwn) {
+  const DecoderShape shape{.hidden = 64, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn = 128, .vocab = 100};
+  const Machine m{.name = "m", .source = "", .gb_per_s = 1, .bf16_tflops = 1};
+  const PassShape int4{.rows = 1, .keys = 10, .answers = 1, .type = "int4", .activation_bytes = 4, .key_bytes = 2};
+  PassShape mixed = int4;
+  mixed.head_type = "int8";
+  const auto all = plain_pass(shape, m, int4), wide = plain_pass(shape, m, mixed);
+  ASSERT_TRUE(all && wide);
+  for (size_t i = 0; i < all->operations.size(); ++i) {
+    const Operation &a = all->operations[i], &b = wide->operations[i];
+    EXPECT_NEAR(b.bytes - a.bytes, b.name == "head" ? (1 - 4.125 / 8) * 64 * 100 : 0, 1e-9) << b.name;
+  }
+  mixed.head_type = "int3";
+  EXPECT_FALSE(plain_pass(shape, m, mixed));
+}
+
 TEST(Roofline, WhatKernelsReachStandsForThePeaks) {
   const DecoderShape shape{.hidden = 64, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn = 128, .vocab = 100};
   Machine m{.name = "m", .source = "", .gb_per_s = 1e6, .bf16_tflops = 1, .measured = true};

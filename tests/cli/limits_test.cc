@@ -123,6 +123,16 @@ TEST_F(Demo, LimitsNeedsNoWeightsToPredict) {
   refused({"limits", "--speed-of-light", "1", "--model", alone}, 3, "--speed-of-light: expected weights");
 }
 
+// As the engine stores them: with --dtype int4 the head and the vision tower are int8.
+TEST_F(Demo, LimitsPricesHeadAndTowerByTheirOwnTypes) {
+  const auto asked = [&](const char* type) {
+    return run_json({"limits", "--machine", "orin", "--model", model_, "--dtype", type});
+  };
+  const json::value int4 = asked("int4"), int8 = asked("int8");
+  EXPECT_EQ(int4.at("tower"), int8.at("tower"));
+  EXPECT_LT(number(int4.at("passes").at(0).at("predicted_ms")), number(int8.at("passes").at(0).at("predicted_ms")));
+}
+
 TEST_F(Demo, LimitsPricesASecondModelByTheMachineThatIsAskedFor) {
   const std::string target = SLIP_SOURCE_DIR "/models/pair-target", draft = SLIP_SOURCE_DIR "/models/pair-draft";
   const auto asked = [&](const std::string& machine, const std::string& more, const std::string& value) {

@@ -40,7 +40,7 @@ Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c, const Machin
     Machine machine = of;
     const KernelRates* const known = rates_of_tower(of, c.towers[i], i);
     machine.kernels = known ? *known : KernelRates{};
-    SLIP_TRY(PassTime tower, tower_pass(c.towers[i], machine, pictures, c.type, w.activation_bytes()));
+    SLIP_TRY(PassTime tower, tower_pass(c.towers[i], machine, pictures, c.tower_type, w.activation_bytes()));
     for (Operation& o : tower.operations) out.add(std::move(o));
   }
   return out;

@@ -10,6 +10,7 @@
 #include "models/draft/dflash.h"
 #include "models/vision/image_rules.h"
 #include "models/weights/packed_folder.h"
+#include "models/weights/weight_reader.h"
 #include "task/wod.h"
 
 namespace slip::api {
@@ -62,6 +63,8 @@ Status read_type(const std::string& dtype, LimitsCase& out) {
     SLIP_TRY(type, natural_type(out.folder, out.config.stored_dtype, meant));
   }
   out.type = word_of_type(type);
+  out.head_type = word_of_type(head_type(type));
+  out.tower_type = word_of_type(vision_type(type));
   return {};
 }
 

@@ -41,7 +41,8 @@ struct LimitsCase {
   ModelConfig config;
   TaskOptions task;
   DecoderShape shape;
-  std::string type;  // of the weights
+  std::string type;                   // of the weights
+  std::string head_type, tower_type;  // of those of the head and of the vision towers, which are never int4
   LmInfo info;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: none
   std::optional<CompiledForm> form;            // none: free text

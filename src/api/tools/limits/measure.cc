@@ -95,7 +95,7 @@ Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Mac
   to.tower_kernels.clear();
   if (c.pictures.count == 0) return {};
   for (const TowerShape& tower : c.towers) {
-    SLIP_TRY(KernelRates rates, measured_kernels(tower, c.type, c.pictures.grid, pool, w.cancel));
+    SLIP_TRY(KernelRates rates, measured_kernels(tower, c.tower_type, c.pictures.grid, pool, w.cancel));
     to.tower_kernels.push_back(std::move(rates));
   }
   return {};

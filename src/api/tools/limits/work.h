@@ -52,6 +52,7 @@ struct LimitsWork {
             .keys = keys,
             .answers = answers,
             .type = c.type,
+            .head_type = c.head_type,
             .activation_bytes = activation_bytes(),
             .key_bytes = !machine.measured ? 0
                          : c.type == "f32" ? 4.0
