@@ -118,6 +118,7 @@ std::vector<std::string> synthetic_shapes();
 Result<Report> synthesize(const std::string& out, const SynthesizeOptions& options, const Progress& progress = {},
                           const CancelToken& cancel = {});
 /// A native Prismatic checkpoint (MiniVLA) as a Hugging Face folder.
-Result<Report> convert_prismatic(const std::string& checkpoint, const std::string& tokenizer, const std::string& out);
+Result<Report> convert_prismatic(const std::string& checkpoint, const std::string& tokenizer, const std::string& out,
+                                 const Progress& progress = {}, const CancelToken& cancel = {});
 
 }  // namespace slipstream

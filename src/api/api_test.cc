@@ -22,6 +22,7 @@
 #include "base/json.h"
 #include "models/draft/flow_head_testing.h"
 #include "slipstream/engine.h"
+#include "slipstream/model.h"
 
 namespace slipstream {
 namespace {
@@ -546,6 +547,52 @@ TEST_F(Api, LogProbabilitiesStandBesideTheTokens) {
   EXPECT_LT(sum, 0);
   EXPECT_GT(in_fields, 0U);
   EXPECT_TRUE(answer(asked()).token_log_probs().empty());
+}
+
+// What takes minutes of a large model says that it goes on: a silent program is taken for one that hangs.
+TEST(Tools, TellWhatTheyAreDoing) {
+  const slip::test::TemporaryFolder made;
+  const std::string root = SLIP_SOURCE_DIR, demo = root + "/models/demo", native = root + "/tests/fixtures/torch/minivla";
+  std::map<std::string, int> told;
+  const Progress progress = [&](std::string_view stage, int64_t, int64_t) { ++told[std::string(stage)]; };
+  const auto out = [&](const char* name) { return (made.path / name).string(); };
+
+  auto report = quantize(demo, out("packed"), {.type = "int8", .records = 0}, progress);  // which compares outputs alone
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["loading"], 1);
+
+  told.clear();
+  report = convert_prismatic(native, native + "/tokenizer", out("converted"), progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["converting"], 1);
+
+  told.clear();
+  report = limits(demo, {.threads = 1}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["measuring"], 10);
+
+  told.clear();
+  report = drive("", {}, {.baselines = {"idm"}, .families = {"lead_stopped"}, .replay = out("replay.json")}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["driving"], 10);
+
+  told.clear();
+  report = reach(root + "/models/reach-target", {}, {.decoders = {"scaffold-ar"}, .episodes = 1}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["warming up"], 1);
+}
+
+// Ctrl-C reaches a conversion, which leaves nothing.
+TEST(Tools, AConversionCanBeCancelled) {
+  const slip::test::TemporaryFolder made;
+  const std::string native = std::string(SLIP_SOURCE_DIR) + "/tests/fixtures/torch/minivla";
+  CancelToken cancel;
+  const auto report = convert_prismatic(
+      native, native + "/tokenizer", (made.path / "out").string(), [&](std::string_view, int64_t, int64_t) { cancel.cancel(); },
+      cancel);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().kind, ErrorKind::kCancelled);
+  EXPECT_TRUE(std::filesystem::is_empty(made.path));
 }
 
 }  // namespace

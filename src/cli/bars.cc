@@ -10,7 +10,7 @@ namespace slip::cli {
 
 namespace {
 
-bool counts_bytes(std::string_view stage) { return stage == "packing" || stage == "synthesizing"; }
+bool counts_bytes(std::string_view stage) { return stage == "packing" || stage == "synthesizing" || stage == "converting"; }
 
 /// Stages whose length says little of the time are shown as a count.
 bool is_count(std::string_view stage) {

@@ -134,7 +134,11 @@ Status quantize(const QuantizeCommand& o) {
       o.json, [&](auto progress, auto cancel) { return slipstream::quantize(o.model, o.out, o.options, progress, cancel); });
 }
 
-Status convert(const ConvertCommand& o) { return print(slipstream::convert_prismatic(o.source, o.tokenizer, o.out), o.json); }
+Status convert(const ConvertCommand& o) {
+  return print_with_bars(o.json, [&](auto progress, auto cancel) {
+    return slipstream::convert_prismatic(o.source, o.tokenizer, o.out, progress, cancel);
+  });
+}
 
 Status synthesize(const SynthesizeCommand& o) {
   return print_with_bars(o.json,

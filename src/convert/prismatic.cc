@@ -2,6 +2,7 @@
 // See prismatic.h.
 #include "convert/prismatic.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -155,23 +156,42 @@ Status write_around(const ConvertOptions& options, const fs::path& to, Folder& f
   return write_file(to / "dataset_statistics.json", bytes);
 }
 
+// The weights' numbers: slice by slice, since released checkpoints have gigabytes of them.
+Status write_weights(const fs::path& to, const Folder& f, int64_t total, const std::function<void(int64_t, int64_t)>& tell,
+                     const CancelToken& cancel) {
+  constexpr size_t kSliceBytes = size_t{16} << 20;
+  std::vector<TensorPlan> plans;
+  for (const auto& [name, view] : f.tensors) plans.push_back({name, view.dtype, view.shape});
+  SLIP_TRY(TensorFileWriter out, TensorFileWriter::create(to / "model.safetensors", std::move(plans)));
+  size_t tensor = 0;
+  int64_t done = 0;
+  for (const auto& [name, view] : f.tensors) {
+    for (size_t at = 0; at < view.bytes.size(); at += kSliceBytes) {
+      SLIP_TRY_(cancel.check("convert", done, "bytes"));
+      const auto slice = view.bytes.subspan(at, std::min(kSliceBytes, view.bytes.size() - at));
+      SLIP_TRY_(out.write(tensor, static_cast<int64_t>(at), slice.data(), slice.size()));
+      done += static_cast<int64_t>(slice.size());
+      if (tell) tell(done, total);
+    }
+    ++tensor;
+  }
+  return out.commit();
+}
+
 }  // namespace
 
-Result<Converted> convert_prismatic(const ConvertOptions& options, const fs::path& out) {
+Result<Converted> convert_prismatic(const ConvertOptions& options, const fs::path& out,
+                                    const std::function<void(int64_t bytes, int64_t total)>& tell, const CancelToken& cancel) {
   Folder f;
   SLIP_TRY(f.source, find_source(options.source));
   SLIP_TRY(const TorchFile file, TorchFile::open(f.source.checkpoint));
   SLIP_TRY_(collect(file, f));
   SLIP_TRY(f.config, prismatic_config(f.tensors, f.source.config, f.source.checkpoint.string()));
   Converted done{f.source.checkpoint, static_cast<int64_t>(f.tensors.size()), 0, f.left_out, {}};
-  std::vector<TensorToWrite> tensors;
-  for (const auto& [name, view] : f.tensors) {
-    tensors.push_back({name, view.dtype, view.shape, view.bytes});
-    done.bytes += static_cast<int64_t>(view.bytes.size());
-  }
+  for (const auto& [name, view] : f.tensors) done.bytes += static_cast<int64_t>(view.bytes.size());
   SLIP_TRY(AtomicFolder folder, AtomicFolder::create(out, done.bytes));
   SLIP_TRY_(write_around(options, folder.path(), f, done));
-  SLIP_TRY_(write_safetensors(folder.path() / "model.safetensors", tensors));
+  SLIP_TRY_(write_weights(folder.path(), f, done.bytes, tell, cancel));
   SLIP_TRY_(folder.commit());
   return done;
 }

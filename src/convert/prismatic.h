@@ -7,10 +7,13 @@
 // tensors' shapes; heads do not: they are known for the published widths, and may be given in the run's config.json as
 // `text_config` and `timm_model_args`, whose keys override what is derived.
 #pragma once
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 
 namespace slip {
@@ -26,6 +29,9 @@ struct Converted {
 };
 
 /// Writes `out` whole or not at all (it must not exist). kBadInput: a checkpoint of another kind, or damaged.
-Result<Converted> convert_prismatic(const ConvertOptions& options, const std::filesystem::path& out);
+/// `tell`: bytes that are written, and all of them.
+Result<Converted> convert_prismatic(const ConvertOptions& options, const std::filesystem::path& out,
+                                    const std::function<void(int64_t bytes, int64_t total)>& tell = {},
+                                    const CancelToken& cancel = {});
 
 }  // namespace slip

@@ -175,7 +175,8 @@ Status copy_rest(const fs::path& from, const fs::path& to, bool whole, const Can
 }  // namespace
 
 Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::path& out, const QuantizeOptions& options,
-                                              const LoadProgress& progress) {
+                                              const LoadProgress& progress,
+                                              const std::function<void(int64_t done, int64_t total)>& loading) {
   SLIP_TRY_(check_isa_wish());
   SLIP_TRY_(check_outside(model, out, "quantize"));
   SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(model));
@@ -214,8 +215,8 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   made->report_ = std::move(report);
   SLIP_TRY_(write_file(made->path() / kPackedFile, pretty(packed_folder_json(made->packed_))));
   if (options.compare) {
-    SLIP_TRY(made->report_.output,
-             compare_outputs(model, WeightType::kBF16, made->path(), options.type, options.threads, progress.cancel));
+    SLIP_TRY(made->report_.output, compare_outputs(model, WeightType::kBF16, made->path(), options.type, options.threads,
+                                                   {.tell = loading, .cancel = progress.cancel}));
   }
   return std::move(*made);
 }

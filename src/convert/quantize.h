@@ -3,6 +3,7 @@
 // Matrices are packed in slices of some thousand rows and written at once: memory stays at a few tens of megabytes.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,9 +57,10 @@ struct QuantizeReport {
 /// A packed folder that is not in place yet: `path()` can be loaded, commit() gives it its name; else it vanishes.
 class QuantizedFolder {
  public:
-  /// kBadInput: not a model folder, packed already, `out` exists; kResource: too little disk, or memory for the comparison.
+  /// `loading` is told while either model is read for the comparison. kBadInput: not a model folder, packed already, `out` exists; kResource: too little disk, or memory for the comparison.
   static Result<QuantizedFolder> make(const std::filesystem::path& model, const std::filesystem::path& out,
-                                      const QuantizeOptions& options, const LoadProgress& progress = {});
+                                      const QuantizeOptions& options, const LoadProgress& progress = {},
+                                      const std::function<void(int64_t done, int64_t total)>& loading = {});
   const std::filesystem::path& path() const { return folder_.path(); }
   QuantizeReport& report() { return report_; }
   /// Stores the report and puts the folder in place.
@@ -76,6 +78,6 @@ class QuantizedFolder {
 /// time.
 Result<OutputError> compare_outputs(const std::filesystem::path& reference, WeightType reference_type,
                                     const std::filesystem::path& packed, WeightType type, int threads,
-                                    const CancelToken& cancel = {});
+                                    const LoadProgress& loading = {});
 
 }  // namespace slip

@@ -57,10 +57,10 @@ struct Outputs {
   int64_t vocab = 0;
 };
 
-Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads, const CancelToken& cancel) {
+Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads, const LoadProgress& loading) {
   ModelOptions options{type, threads, static_cast<int>(kTokensPerText)};
   options.draft_adapter = "none";
-  SLIP_TRY(const std::unique_ptr<Model> model, load_model(folder, options, {.cancel = cancel}));
+  SLIP_TRY(const std::unique_ptr<Model> model, load_model(folder, options, loading));
   Outputs out;
   out.vocab = model->config().decoder.vocab;
   out.layers.resize(static_cast<size_t>(model->config().decoder.layers));
@@ -72,7 +72,7 @@ Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads, 
   PassOutput pass;
   int64_t texts = 0;
   for (const std::vector<TokenId>& ids : texts_of(*model)) {
-    SLIP_TRY_(cancel.check("comparing", texts++, "texts"));
+    SLIP_TRY_(loading.cancel.check("comparing", texts++, "texts"));
     std::vector<Row> rows;
     std::vector<SlotSpan> spans;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -146,9 +146,9 @@ std::string agreement_text(const json::object& a) {
 }  // namespace
 
 Result<OutputError> compare_outputs(const fs::path& reference, WeightType reference_type, const fs::path& packed, WeightType type,
-                                    int threads, const CancelToken& cancel) {
-  SLIP_TRY(const Outputs a, run_texts(reference, reference_type, threads, cancel));
-  SLIP_TRY(const Outputs b, run_texts(packed, type, threads, cancel));
+                                    int threads, const LoadProgress& loading) {
+  SLIP_TRY(const Outputs a, run_texts(reference, reference_type, threads, loading));
+  SLIP_TRY(const Outputs b, run_texts(packed, type, threads, loading));
   OutputError out;
   for (size_t i = 0; i < a.layers.size(); ++i) out.layers.push_back(relative_error(a.layers[i], b.layers[i]));
   out.logits = relative_error(a.logits_TV, b.logits_TV);

@@ -28,8 +28,12 @@ Result<slipstream::Report> synthesize(const std::string& out, const slipstream::
                   static_cast<double>(made.parameters) * 1e-9, made.bytes >> 20, seconds));
 }
 
-Result<slipstream::Report> convert(const std::string& checkpoint, const std::string& tokenizer, const std::string& out) {
-  SLIP_TRY(const Converted done, slip::convert_prismatic({checkpoint, tokenizer}, out));
+Result<slipstream::Report> convert(const std::string& checkpoint, const std::string& tokenizer, const std::string& out,
+                                   const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
+  const auto tell = [&](int64_t bytes, int64_t total) {
+    if (progress) progress("converting", bytes, total);
+  };
+  SLIP_TRY(const Converted done, slip::convert_prismatic({checkpoint, tokenizer}, out, tell, cancel));
   std::string text = fmt::format("{}: {} tensors, {} MB, {} left out\n", out, done.tensors, done.bytes >> 20, done.left_out);
   for (const std::string& note : done.notes) text += note + "\n";
   return report_of(json::object{{"checkpoint", done.checkpoint.string()},
@@ -56,8 +60,9 @@ Result<Report> synthesize(const std::string& out, const SynthesizeOptions& optio
   return api::bounded([&] { return api::synthesize(out, options, progress, cancel); });
 }
 
-Result<Report> convert_prismatic(const std::string& checkpoint, const std::string& tokenizer, const std::string& out) {
-  return api::bounded([&] { return api::convert(checkpoint, tokenizer, out); });
+Result<Report> convert_prismatic(const std::string& checkpoint, const std::string& tokenizer, const std::string& out,
+                                 const Progress& progress, const CancelToken& cancel) {
+  return api::bounded([&] { return api::convert(checkpoint, tokenizer, out, progress, cancel); });
 }
 
 }  // namespace slipstream

@@ -282,9 +282,25 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
   return drive::write_latency(file, o.measure_latency);
 }
 
+/// Tells of every plan: how many a drive takes goes by how long it lasts.
+class ToldPlanner : public drive::Planner {
+ public:
+  ToldPlanner(drive::Planner& planner, const slipstream::Progress& progress) : planner_(planner), progress_(progress) {}
+  Result<drive::Planned> plan(const drive::Situation& s, const CancelToken& cancel) override {
+    if (progress_) progress_("driving", ++plans_, 0);
+    return planner_.plan(s, cancel);
+  }
+
+ private:
+  drive::Planner& planner_;
+  const slipstream::Progress& progress_;
+  int64_t plans_ = 0;
+};
+
 /// One drive to look at.
 Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners& planners, const std::vector<uint32_t>& families,
-                                    const std::vector<drive::Entrant>& entrants, const slipstream::CancelToken& cancel) {
+                                    const std::vector<drive::Entrant>& entrants, const slipstream::Progress& progress,
+                                    const slipstream::CancelToken& cancel) {
   if (families.size() != 1 || o.count != 1 || entrants.size() != 1)
     return usage_error("--replay, --video, --picture: expected one driver in one scene (--family, --count 1), got {} in {}",
                        entrants.size(), static_cast<int64_t>(families.size()) * o.count);
@@ -299,7 +315,8 @@ Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners&
   settings.mode = entrants.front().mode;
   settings.delay = entrants.front().delay;
   SLIP_TRY(drive::Planner* const planner, planners.of(entrants.front()));
-  SLIP_TRY(const drive::Episode e, drive::drive_episode(settings, *planner, cancel));
+  ToldPlanner told(*planner, progress);
+  SLIP_TRY(const drive::Episode e, drive::drive_episode(settings, told, cancel));
   if (!o.replay.empty()) {
     SLIP_TRY(const json::object replay, drive::replay_of(e, settings));
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
@@ -391,7 +408,8 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   SLIP_TRY(std::vector<drive::Entrant> entrants, entrants_of(o, planners.names(), mode));
   for (drive::Entrant& e : entrants)
     if (!is_baseline(e.driver)) e.model = folder;
-  if (!o.replay.empty() || !o.video.empty() || !o.picture.empty()) return show_one(o, planners, families, entrants, cancel);
+  if (!o.replay.empty() || !o.video.empty() || !o.picture.empty())
+    return show_one(o, planners, families, entrants, progress, cancel);
   drive::Study study({.families = families, .first_seed = o.first_seed, .seeds = o.count, .reactive = o.reactive},
                      std::move(entrants));
   std::string remarks;

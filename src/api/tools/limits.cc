@@ -323,7 +323,7 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     SLIP_TRY_(load_engine_for_runs(w));
     if (o.machine.empty()) {
       if (!w.engine) w.own_pool.emplace(o.threads > 0 ? o.threads : usable_threads());
-      SLIP_TRY(w.machine, measured_machine(w.model, *w.pool(), cancel));
+      SLIP_TRY(w.machine, measured_machine(w, *w.pool()));
       if (!o.measure) SLIP_TRY_(measure_kernels(w, w.model, *w.pool(), w.machine));
     }
   }

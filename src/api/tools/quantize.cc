@@ -84,8 +84,9 @@ Result<slipstream::Report> quantize(const std::string& model, const std::string&
   const auto packing = [&](int64_t done, int64_t total) {
     if (work.progress) work.progress("packing", done, total);
   };
-  SLIP_TRY(QuantizedFolder folder, QuantizedFolder::make(model, out, {.type = *type, .threads = o.threads, .compare = o.compare},
-                                                         {.tell = packing, .cancel = work.cancel}));
+  SLIP_TRY(QuantizedFolder folder,
+           QuantizedFolder::make(model, out, {.type = *type, .threads = o.threads, .compare = o.compare},
+                                 {.tell = packing, .cancel = work.cancel}, load_progress(work.progress, work.cancel).tell));
   SLIP_TRY(const bool driving, answers_records(model));
   if (driving && o.records > 0 && o.compare) {
     SLIP_TRY(const std::vector<Answer> before, answers(model, "bf16", work));

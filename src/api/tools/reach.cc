@@ -108,13 +108,19 @@ Result<std::vector<drive::Reached>> reachers_of(const slipstream::ReachOptions& 
 }
 
 /// The first answers of a reacher touch memory that the next ones find.
-Status warm_up(Engine& engine, const std::vector<drive::Reached>& all, uint64_t seed, const CancelToken& cancel) {
+Status warm_up(Engine& engine, const std::vector<drive::Reached>& all, uint64_t seed, const slipstream::Progress& progress,
+               const CancelToken& cancel) {
+  int64_t done = 0;
+  const auto total = 2 * static_cast<int64_t>(all.size());
   for (const drive::Reached& r : all) {
     Request request;
     request.prompt = arm_prompt(sim::Reach(seed).sight());
     request.method = r.who.method;
     request.context.cancel = cancel;
-    for (int i = 0; i < 2; ++i) SLIP_TRY_(engine.run(request));
+    for (int i = 0; i < 2; ++i) {
+      SLIP_TRY_(engine.run(request));
+      if (progress) progress("warming up", ++done, total);
+    }
   }
   return {};
 }
@@ -138,7 +144,7 @@ Result<slipstream::Report> reach_all(const std::string& folder, const slipstream
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
     return report_of(replay, fmt::format("{} written: {} after {} steps\n", o.replay, sim::words(e.end), e.moments.size()));
   }
-  SLIP_TRY_(warm_up(*engine, all, o.first_seed, cancel));
+  SLIP_TRY_(warm_up(*engine, all, o.first_seed, progress, cancel));
   int64_t done = 0;
   const int64_t total = o.episodes * static_cast<int64_t>(all.size());
   for (int64_t i = 0; i < o.episodes; ++i)

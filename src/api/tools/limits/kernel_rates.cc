@@ -241,7 +241,8 @@ KvType keys_of(std::string_view type) { return type == "f32" ? KvType::kF32 : Kv
 
 }  // namespace
 
-Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, ThreadPool& pool, const CancelToken& cancel) {
+Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, ThreadPool& pool, const CancelToken& cancel,
+                                     const std::function<void(int64_t widths)>& tell) {
   const DecoderShape& s = model.shape;
   const double bytes = static_cast<double>(s.weights() - s.hidden * s.vocab) * bytes_of(model.type).value_or(2);
   Lanes lanes(pool, bytes <= static_cast<double>(kCachedBytes));
@@ -253,6 +254,7 @@ Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, Thre
   Attention attention({keys_of(model.type), s.heads, s.kv_heads, s.head_dim, layers_for(s, behind), true}, behind, kMostRows);
   for (const int32_t rows : kRows) {
     SLIP_TRY_(cancel.check("limits", static_cast<int64_t>(out.rows.size()), "widths"));
+    tell(static_cast<int64_t>(out.rows.size()));
     out.rows.push_back(rows);
     out.product.push_back(products.flops_per_ms(rows, lanes, Of::kMedian));
     out.attention.push_back(attention.flops_per_ms(rows, lanes, Of::kMedian));

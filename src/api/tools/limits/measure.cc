@@ -62,16 +62,23 @@ Result<Request> scene_request(const LimitsWork& w, int64_t number, const std::st
   return engine_request(scene);
 }
 
+/// Outside of --measure, which tells of its rounds itself.
+void tell_measuring(const LimitsWork& w, int64_t done = 0) {
+  if (!w.options.measure) w.tell("measuring", done, 0);
+}
+
 }  // namespace
 
-Result<Machine> measured_machine(const LimitsCase& model, ThreadPool& pool, const CancelToken& cancel) {
+Result<Machine> measured_machine(const LimitsWork& w, ThreadPool& pool) {
+  const LimitsCase& model = w.model;
   const auto bytes = static_cast<double>(model.shape.weights()) * bytes_of(model.type).value_or(2);
   constexpr double kFarBeyondCaches = 256e6;
   Machine m{.name = "this machine", .source = fmt::format("measured now: {}, {} threads", isa_choice().reason, pool.threads())};
   m.gb_per_s = bytes > kFarBeyondCaches ? read_bandwidth_gbps(pool) : read_gbps(pool, static_cast<size_t>(bytes));
   for (const auto& [type, to] :
        {std::pair{WeightType::kBF16, &m.bf16_tflops}, {WeightType::kF32, &m.f32_tflops}, {WeightType::kI8, &m.int8_tops}}) {
-    SLIP_TRY_(cancel.check("limits", 0, "ceilings"));
+    SLIP_TRY_(w.cancel.check("limits", 0, "ceilings"));
+    tell_measuring(w);
     *to = dot_gops(type, pool) * 1e-3;
   }
   m.measured = true;
@@ -91,10 +98,11 @@ Result<std::vector<Request>> limits_scenes(LimitsWork& w, int64_t count, const s
 }
 
 Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Machine& to) {
-  SLIP_TRY(to.kernels, measured_kernels(c, w.keys(), pool, w.cancel));
+  SLIP_TRY(to.kernels, measured_kernels(c, w.keys(), pool, w.cancel, [&](int64_t widths) { tell_measuring(w, widths); }));
   to.tower_kernels.clear();
   if (c.pictures.count == 0) return {};
   for (const TowerShape& tower : c.towers) {
+    tell_measuring(w, static_cast<int64_t>(to.kernels.rows.size() + to.tower_kernels.size()));
     SLIP_TRY(KernelRates rates, measured_kernels(tower, c.tower_type, c.pictures.grid, pool, w.cancel));
     to.tower_kernels.push_back(std::move(rates));
   }
@@ -234,7 +242,7 @@ class Measuring {
     ThreadPool& pool = *w_.pool();
     Machine now = w_.machine;
     if (out_.rounds > 0) {
-      SLIP_TRY(now, measured_machine(w_.model, pool, w_.cancel));
+      SLIP_TRY(now, measured_machine(w_, pool));
     }
     SLIP_TRY_(measure_kernels(w_, w_.model, pool, now));
     if (out_.rounds == 0)

@@ -10,7 +10,7 @@
 namespace slip::api {
 
 /// The ceilings of this machine for weights of this type and size.
-Result<Machine> measured_machine(const LimitsCase& model, ThreadPool& pool, const CancelToken& cancel);
+Result<Machine> measured_machine(const LimitsWork& w, ThreadPool& pool);
 /// What this machine's kernels reach at a case's shapes, and at those of its towers.
 Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Machine& to);
 /// Requests of a set of records, of held-out scenes, or of free text for models of text.
