@@ -79,6 +79,7 @@ struct Statistics {
   int64_t prompt_rows = 0;  // of the prompt, image rows included
   int64_t forwards = 0, draft_forwards = 0, drafter_forwards = 0, rounds = 0, rows = 0, reused_rows = 0;
   int64_t tokens = 0, forced_tokens = 0, proposed = 0, tested = 0, accepted = 0, relaxed_accepts = 0, discarded = 0;
+  int64_t all_tokens = 0;            // of all rollouts together, where `tokens` are the first one's
   std::vector<int64_t> accepted_at;  // of `accepted`: first, second, ... tested drafts of a round
   int64_t critical_path = 0;         // passes of the longest path through the graph, without the prefill
   int64_t head_forwards = 0;         // passes of a trajectory head (Request::trajectory_head)

@@ -172,6 +172,9 @@ class Service {
 
 /// Are the request's words and combinations possible for this model folder? What can be said before anything is loaded.
 Status check_request(const Request& request, const std::string& folder);
+/// Is there a request that this decoder could answer with this model folder, with a form or without one, under the visibility that the model was trained
+/// for? kUsage where there is none.
+Status check_decoder(const DecoderChoice& decoder, const std::string& folder);
 
 /// What verify compares, and how wide.
 struct VerifyOptions {

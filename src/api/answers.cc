@@ -41,6 +41,7 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
           .accepted = s.accepted,
           .relaxed_accepts = s.relaxed_accepts,
           .discarded = s.discarded,
+          .all_tokens = s.all_tokens,
           .accepted_at = s.accepted_at,
           .critical_path = s.critical_path,
           .head_forwards = head_forwards,

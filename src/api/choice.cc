@@ -180,4 +180,21 @@ Status check_request(const Request& asked, const std::string& folder) {
   });
 }
 
+Status check_decoder(const DecoderChoice& decoder, const std::string& folder) {
+  namespace api = slip::api;
+  return api::bounded([&]() -> Status {
+    Request request;
+    request.decoder = decoder;
+    SLIP_TRY_(check_request(request, folder));
+    const auto visibility = api::visibility_of_folder(folder);
+    const auto method = api::method_from(decoder, visibility, nullptr, true);
+    if (!method && !api::method_from(decoder, visibility, nullptr, false)) return slip::usage_error("{}", method.error().message);
+    if (!method || !visibility) return {};
+    const bool graph = *visibility == slip::Visibility::kGraph;
+    if (graph ? method->schedule != slip::Schedule::kSections : method->schedule != slip::Schedule::kFields) return {};
+    return slip::usage_error("--decoder {}: expected a model that was trained for {} visibility, got {}", method->preset,
+                             graph ? "chain" : "graph", folder);
+  });
+}
+
 }  // namespace slipstream

@@ -138,7 +138,8 @@ Status FileSink::matrix(const Wish& w, const void* context, ReadRow read_row, co
 
 // Everything but the weights, which the new file replaces.
 bool is_weights(const fs::path& file) {
-  static constexpr std::string_view kEndings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".onnx_data"};
+  static constexpr std::string_view kEndings[] = {".safetensors", ".bin",     ".pt",   ".pth",      ".gguf",
+                                                  ".h5",          ".msgpack", ".onnx", ".onnx_data"};
   const std::string name = file.filename().string();
   return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json") ||
          std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view e) { return name.ends_with(e); });
@@ -149,7 +150,8 @@ bool is_weights(const fs::path& file) {
 bool is_of_part(const fs::path& file) {
   std::error_code ec;
   const fs::path folder = file.parent_path();
-  return file.extension() == ".safetensors" && (fs::exists(folder / "config.json", ec) || fs::exists(folder / "adapter_config.json", ec));
+  return file.extension() == ".safetensors" &&
+         (fs::exists(folder / "config.json", ec) || fs::exists(folder / "adapter_config.json", ec));
 }
 
 Status copy_rest(const fs::path& from, const fs::path& to, bool whole, const CancelToken& cancel) {

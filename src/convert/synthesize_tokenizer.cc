@@ -9,7 +9,7 @@
 #include "convert/synthesize.h"
 #include "text/chat.h"
 #include "text/tokenizer_file.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace slip {
 namespace {

@@ -31,7 +31,7 @@ class Checkpoint {
  public:
   /// One .safetensors file. Errors name file, tensor, expected and found.
   static Result<Checkpoint> open_file(const std::filesystem::path& file);
-  /// A Hugging Face folder: model.safetensors.index.json with its shards, else model.safetensors.
+  /// A Hugging Face folder: model.safetensors, else model.safetensors.index.json with its shards.
   static Result<Checkpoint> open_folder(const std::filesystem::path& folder);
 
   bool has(std::string_view name) const { return find(name) != nullptr; }

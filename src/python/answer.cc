@@ -50,6 +50,7 @@ void bind_parts(py::module_& m) {
   whole("reused_rows", &Statistics::reused_rows);
   whole("tokens", &Statistics::tokens);
   whole("forced_tokens", &Statistics::forced_tokens);
+  whole("all_tokens", &Statistics::all_tokens);
   whole("proposed", &Statistics::proposed);
   whole("tested", &Statistics::tested);
   whole("accepted", &Statistics::accepted);

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "server/below.h"
+#include "server/files/below.h"
 
 namespace slip::server {
 namespace {

@@ -109,7 +109,7 @@ void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s,
   const double all_ms = s.queue_ms + s.run_ms;
   m.counter("request_success_total", "Requests that were answered", {{"finished_reason", reason}}).Increment();
   m.prompt_tokens.Increment(static_cast<double>(n.prompt_rows));
-  m.generation_tokens.Increment(static_cast<double>(tokens_of_all(a)));
+  m.generation_tokens.Increment(static_cast<double>(n.all_tokens));
   m.whole.Observe(all_ms / 1000);
   m.queued.Observe(s.queue_ms / 1000);
   m.prefill.Observe((n.encode_ms + n.prefill_ms) / 1000);

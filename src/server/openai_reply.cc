@@ -7,8 +7,6 @@
 #include <chrono>
 #include <random>
 
-#include "api/answers.h"
-
 namespace slip::server {
 namespace {
 
@@ -47,14 +45,9 @@ const char* finish_reason(const slipstream::Answer& a, size_t choice) {
   return (choice < a.finishes.size() ? a.finishes[choice] : a.finish) == "length" ? "length" : "stop";
 }
 
-int64_t tokens_of_all(const slipstream::Answer& a) {
-  // The public statistics have the first rollout's tokens alone. An answer without an inside was made by hand.
-  return a.impl ? a.impl->answer.decoded.statistics.all_tokens : a.statistics.tokens;
-}
-
 json::object usage_of(const slipstream::Answer& a, const CompletionRequest& request) {
   const slipstream::Statistics& s = a.statistics;
-  const int64_t tokens = request.request.rollouts > 1 ? tokens_of_all(a) : s.tokens * std::max(1, request.choices);
+  const int64_t tokens = request.request.rollouts > 1 ? s.all_tokens : s.tokens * std::max(1, request.choices);
   return {{"prompt_tokens", s.prompt_rows},
           {"completion_tokens", tokens},
           {"total_tokens", s.prompt_rows + tokens},

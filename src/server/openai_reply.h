@@ -47,8 +47,6 @@ class PlanSoFar {
 json::object partial_completion(const ReplyHead& head, const std::string& content, const json::object& fields,
                                 const PlanSoFar& plan, const slipstream::Served& served);
 json::object partial_part(const json::object& fields, const PlanSoFar& plan, const slipstream::Served& served);
-/// Tokens that were made: of all rollouts, each as long as it is.
-int64_t tokens_of_all(const slipstream::Answer& answer);
 /// OpenAI's `usage`. Greedy choices are copies of one answer, and count as often as they are told.
 json::object usage_of(const slipstream::Answer& answer, const CompletionRequest& request);
 

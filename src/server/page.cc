@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/file.h"
-#include "server/below.h"
+#include "server/files/below.h"
 
 namespace slip::server {
 

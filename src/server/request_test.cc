@@ -2,7 +2,6 @@
 // Bodies of OpenAI's clients, and those of others: what is read, and what is refused by name.
 #include <gtest/gtest.h>
 
-#include "api/answers.h"
 #include "server/openai_reply.h"
 #include "server/openai_request.h"
 #include "server/policy_socket.h"
@@ -183,20 +182,17 @@ TEST(ChatRequest, AsksForTheServersOwnTrajectoryHead) {
 }
 
 TEST(Usage, CountsEachRolloutsTokensAndGreedyCopiesAsOftenAsTheyAreTold) {
-  const auto inside = std::make_shared<slipstream::Answer::Impl>();
-  inside->answer.decoded.statistics.tokens = 7;
-  inside->answer.decoded.statistics.all_tokens = 7 + 3 + 5;
   slipstream::Answer answer;
   answer.statistics.tokens = 7;
+  answer.statistics.all_tokens = 7 + 3 + 5;
   answer.statistics.prompt_rows = 100;
-  answer.impl = inside;
   const auto tokens = [&](std::string_view rest) {
     const json::object usage = usage_of(answer, good(chat(rest)));
     EXPECT_EQ(usage.at("total_tokens").as_int64(), 100 + usage.at("completion_tokens").as_int64());
     return usage.at("completion_tokens").as_int64();
   };
   EXPECT_EQ(tokens(R"(,"n":3,"temperature":1)"), 15);
-  inside->answer.decoded.statistics.all_tokens = 7;  // one answer
+  answer.statistics.all_tokens = 7;  // one answer
   EXPECT_EQ(tokens(R"(,"n":3)"), 21);
   EXPECT_EQ(tokens(R"(,"n":1,"temperature":1)"), 7);
   EXPECT_EQ(tokens(""), 7);

@@ -8,13 +8,12 @@
 #include <filesystem>
 #include <thread>
 
-#include "api/choice.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json/flaws.h"
 #include "base/log.h"
 #include "server/app.h"
-#include "server/below.h"
+#include "server/files/below.h"
 
 namespace slip::server {
 namespace {
@@ -37,21 +36,6 @@ Result<std::vector<std::string>> read_keys(const std::string& file) {
   return out;
 }
 
-/// A decoder that no request could be answered by: with a form or without one, under the visibility that the model was trained for.
-Status check_decoder(const ServeOptions& o) {
-  slipstream::Request request;
-  request.decoder = o.decoder;
-  SLIP_TRY_(slipstream::check_request(request, o.model));
-  const auto visibility = api::visibility_of_folder(o.model);
-  const auto method = api::method_from(o.decoder, visibility, nullptr, true);
-  if (!method && !api::method_from(o.decoder, visibility, nullptr, false)) return usage_error("{}", method.error().message);
-  if (!method || !visibility) return {};
-  const bool graph = *visibility == Visibility::kGraph;
-  if (graph ? method->schedule != Schedule::kSections : method->schedule != Schedule::kFields) return {};
-  return usage_error("--decoder {}: expected a model that was trained for {} visibility, got {}", method->preset,
-                     graph ? "chain" : "graph", o.model);
-}
-
 Result<AppOptions> app_options(const ServeOptions& o) {
   AppOptions out;
   if (!o.media_path.empty()) SLIP_TRY_(check_folder("--media-path", o.media_path));
@@ -63,7 +47,7 @@ Result<AppOptions> app_options(const ServeOptions& o) {
   out.metrics_prefix = o.metrics_prefix;
   out.page_folder = o.page_folder;
   out.default_deadline_ms = o.deadline_ms;
-  SLIP_TRY_(check_decoder(o));
+  SLIP_TRY_(slipstream::check_decoder(o.decoder, o.model));
   out.decoder = o.decoder;
   out.trajectory_head = o.engine.trajectory_head;
   out.allowed.images.media_path = o.media_path;

@@ -2,7 +2,7 @@
 // A trie over bytes. Contents are valid UTF-8, so a match in valid text starts and ends between characters.
 #include "text/added_tokens.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace slip {
 

@@ -13,7 +13,7 @@
 #include "text/chat.h"
 #include "text/split_regex.h"
 #include "text/tokenizer_file.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace slip {
 

@@ -32,7 +32,6 @@
 // x-instance: 0 .. 3 (on them or on what holds them) say more of one, and exactly the placeholder where it names fewer. With x-unused:
 // "absent" beside x-instances (on lines, with x-parents) the lines of instances that are not named are not there at all.
 #pragma once
-#include <span>
 #include <string_view>
 
 #include "base/json.h"
@@ -49,9 +48,7 @@ Result<CompiledForm> compile_schema(const json::value& schema, std::string_view 
 Result<CompiledForm> compile_trained(const json::value& schema, std::string_view name, const FormTokens& tokens);
 /// All that is wrong with a schema whatever the tokenizer, in one error: what compile_schema would say of a schema that is no trained form's.
 Status check_schema(const json::value& schema, std::string_view name);
-/// What only forms have whose answers a checkpoint was trained to write: padding, lines, bins, instances, arrays as text.
-std::span<const std::string_view> trained_keywords();
-/// Has the schema any of them?
+/// Has the schema keywords that only forms of trained checkpoints have (typed/trained_keywords.h)?
 bool is_trained_form(const json::value& schema);
 
 }  // namespace slip

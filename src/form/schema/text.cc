@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "form/json_text.h"
+#include "form/schema/typed/trained_keywords.h"
 
 namespace slip {
 namespace {
@@ -20,16 +21,9 @@ bool mentions(const json::value& v, std::span<const std::string_view> keys) {
   return false;
 }
 
-constexpr std::string_view kTrained[] = {"x-null-pad",    "x-end",        "x-content",     "x-instances", "x-instance-separator",
-                                         "x-placeholder", "x-unused",     "x-instance-of", "x-instance",  "x-layout",
-                                         "x-label",       "x-before",     "x-after",       "x-bins",      "x-space",
-                                         "x-separator",   "x-independent"};
-
 }  // namespace
 
-std::span<const std::string_view> trained_keywords() { return kTrained; }
-
-bool is_trained_form(const json::value& schema) { return mentions(schema, kTrained); }
+bool is_trained_form(const json::value& schema) { return mentions(schema, kTrainedKeywords); }
 
 bool is_optional(const FormText& text, size_t piece) {
   while (piece < text.pieces.size() && text.pieces[piece].field < 0) ++piece;

@@ -9,7 +9,7 @@
 namespace slip {
 
 // What matrices and heads may measure; whoever reads a model refuses more.
-constexpr int64_t kMaxHeadWidth = 256;      // bounds the stack scratch of attention (about 450 KiB); Gemma's heads have 256
+constexpr int64_t kMaxHeadWidth = 256;      // bounds the scratch of a piece of attention (about 450 KiB); Gemma's heads have 256
 constexpr int64_t kMaxInt8Inner = 1 << 16;  // an int32 sum holds 65536 products of 255 * 127
 
 /// What one query row sees: spans[first .. first + count) of key/value slots, added in that order, keys in fixed blocks

@@ -8,7 +8,7 @@
 
 #include "models/config/config_decoder.h"
 #include "models/config/config_reader.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace slip {
 namespace {

@@ -18,7 +18,8 @@ const Features* FeatureCache::get(const PatchGrid& image) {
 void FeatureCache::put(const PatchGrid& image, Features features) {
   const size_t bytes = features.bytes();
   if (!enabled() || image.content.empty() || bytes > most_bytes_) return;
-  if (std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.is(image); })) return;  // shown twice in one request
+  if (std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.is(image); }))
+    return;  // shown twice in one request
   for (; bytes_ + bytes > most_bytes_; entries_.pop_front()) bytes_ -= entries_.front().features.bytes();
   entries_.push_back({image.content, image.t, image.h, image.w, std::move(features)});
   bytes_ += bytes;

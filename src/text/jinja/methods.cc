@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "text/jinja/syntax.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace slip::jinja {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "base/words/near_word.h"
 #include "form/json_text.h"
-#include "form/schema/schema.h"
 #include "form/schema/typed/reader.h"
 #include "form/schema/typed/string_formats.h"
+#include "form/schema/typed/trained_keywords.h"
 #include "form/schema/typed/wrapper.h"
 
 namespace slip {
@@ -502,15 +502,14 @@ bool TypedReader::own_keyword(std::string_view key, const json::value& v, const 
       bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
     return true;
   }
-  const auto trained = trained_keywords();
-  if (std::find(trained.begin(), trained.end(), key) != trained.end()) {
+  if (std::ranges::find(kTrainedKeywords, key) != std::end(kTrainedKeywords)) {
     not_done(at.pointer, fmt::format("expected {} in a form of enums, budgeted text and fixed numbers alone, got it here", key));
     return true;
   }
   if (!key.starts_with("x-")) return false;
   // Somebody else's, as OpenAPI's documents have them; unless one of ours is meant.
   std::vector<std::string> ours{"x-budget", "x-section", "x-format", "x-parents", "x-block-size", "x-aliases"};
-  ours.insert(ours.end(), trained.begin(), trained.end());
+  ours.insert(ours.end(), std::begin(kTrainedKeywords), std::end(kTrainedKeywords));
   const std::string meant = near_word(key.substr(2), without_prefix(ours));
   if (!meant.empty())
     not_done(at.pointer, fmt::format("expected a keyword that forms know here, got '{}' (did you mean x-{}?)", key, meant));

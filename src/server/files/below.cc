@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See below.h.
-#include "server/below.h"
+#include "server/files/below.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8 by hand (the streaming decoder needs maximal subparts), categories and NFC by utf8proc.
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <utf8proc.h>
 

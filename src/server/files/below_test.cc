@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client's path may open, and what an operator's folder has to be.
-#include "server/below.h"
+#include "server/files/below.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
