@@ -261,6 +261,9 @@ struct EvaluateOptions {
 /// Metrics of a decoder over records.
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress = {}, const CancelToken& cancel = {});
+/// 16 hex digits that tell a model folder, or a record set, from others of its shape wherever it lies: over the names, the sizes and pieces of its
+/// files. Not a checksum: a change between the pieces is not seen.
+std::string folder_mark(const std::string& folder);
 /// The same from lines that evaluations wrote (`out`), such as those of shards. A record that comes twice under one decoder is kBadInput.
 Result<Report> merge_evaluations(const std::vector<std::string>& files, const std::string& csv = "");
 

@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "api/tools/asked.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/standard_streams.h"
@@ -116,9 +115,12 @@ class Running {
     json::object asked = asked_of(mode, options, from);
     if (fs::exists(file)) {
       SLIP_TRY(json::value known, read_json(file));
-      if (known.is_object())
-        if (const Status same = api::check_asked(known.get_object(), asked, file.string()); !same)
-          return bad_input("{}: the study changed, take another \"out\"", same.error().message);
+      const json::value* its = known.is_object() ? known.get_object().if_contains("asked") : nullptr;
+      if (its && its->is_object())
+        for (const auto& [key, value] : asked)
+          if (const json::value* was = its->get_object().if_contains(key); was && *was != value)
+            return bad_input("{}: {}: expected numbers of {}, got those of {}: the study changed, take another \"out\"",
+                             file.string(), std::string_view(key), json::serialize(value), json::serialize(*was));
       return known;
     }
     SLIP_TRY(const fs::path model, model_of(mode, from.model, folder_of(arm, seed)));
@@ -166,18 +168,20 @@ class Running {
   /// What the numbers of a mode go by. A study that was changed must not take those of the one before for its own. Folders count by what lies in them:
   /// the study may have been moved.
   static json::object asked_of(const StudyMode& mode, const slipstream::EvaluateOptions& filled, const Checkpoints& from) {
-    json::object out =
-        api::asked_of_model(mode.on.empty() ? from.model : fs::path(mode.on), {}, {filled.decoder}, filled.trajectory_head);
-    out["checkpoint"] = api::weights_mark(from.model);  // of "on", whose own weights are others, the adapter
-    out["head"] = api::weights_mark(from.head);
-    out["decoder"] = api::choice_line(mode.options.decoder);
-    out["trajectory_head"] = mode.head;
-    out["texts"] = mode.texts;
-    out["records"] = filled.records.empty() ? "simulated" : api::set_mark(filled.records);
-    out["count"] = filled.count;
-    out["seed"] = filled.seed;
-    out["temperature"] = filled.temperature;
-    return out;
+    const slipstream::DecoderChoice& named = mode.options.decoder;
+    const std::string checkpoint = from.model.string();
+    // Texts, since numbers that were written and read again may be of another kind.
+    const auto text = [](const auto& number) { return fmt::format("{}", number); };
+    return {{"weights", slipstream::folder_mark(mode.on.empty() ? checkpoint : mode.on)},
+            {"checkpoint", slipstream::folder_mark(checkpoint)},  // of "on", whose own weights are others, the adapter
+            {"head", slipstream::folder_mark(from.head.string())},
+            {"decoder", fmt::format("{} {} {} {} {}", named.preset, named.schedule, named.drafter, named.verifier, named.width)},
+            {"trajectory_head", mode.head},
+            {"texts", mode.texts},
+            {"records", filled.records.empty() ? "simulated" : slipstream::folder_mark(filled.records)},
+            {"count", text(filled.count)},
+            {"seed", text(filled.seed)},
+            {"temperature", text(filled.temperature)}};
   }
 
   static void fill(std::string& text, const fs::path& checkpoint) {

@@ -161,3 +161,9 @@ Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>
 }
 
 }  // namespace slip::api
+
+namespace slipstream {
+
+std::string folder_mark(const std::string& folder) { return slip::api::weights_mark(folder); }
+
+}  // namespace slipstream

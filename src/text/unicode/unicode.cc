@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include "base/check.h"
-#include "text/tokenizer.h"
 
 namespace slip {
 
@@ -117,35 +116,6 @@ void append_utf8(std::string& out, char32_t c) {
     put(0x80 | (c >> 6 & 0x3f));
     put(0x80 | (c & 0x3f));
   }
-}
-
-bool is_valid_utf8(std::string_view bytes) {
-  for (size_t at = 0; at < bytes.size();) {
-    if (static_cast<uint8_t>(bytes[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    const int n = utf8_length(bytes, at);
-    if (n == 0) return false;
-    at += static_cast<size_t>(n);
-  }
-  return true;
-}
-
-std::string to_valid_utf8(std::string_view bytes) {
-  std::string out;
-  out.reserve(bytes.size());
-  for (size_t at = 0; at < bytes.size();) {
-    if (const int n = utf8_length(bytes, at); n > 0) {
-      out.append(bytes, at, static_cast<size_t>(n));
-      at += static_cast<size_t>(n);
-    } else {
-      bool ended;
-      at += static_cast<size_t>(utf8_ill_formed_length(bytes, at, ended));
-      out += "\xef\xbf\xbd";
-    }
-  }
-  return out;
 }
 
 bool is_space(char32_t c) {
