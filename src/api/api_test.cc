@@ -32,6 +32,15 @@ using testing::StartsWith;
 
 constexpr uint64_t kScene = 900000017;
 
+/// A forked process that hangs is ended after 20 s.
+void expect_success(pid_t child) {
+  ASSERT_GT(child, 0);
+  int status = -1;
+  for (int i = 0; i < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++i) ::usleep(10'000);
+  if (!WIFEXITED(status)) ::kill(child, SIGKILL);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 class Api : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -193,11 +202,7 @@ TEST_F(Api, AForkIsToldThatItHasNoEngine) {
     delete engine_;
     ::_exit(told ? 0 : 1);
   }
-  ASSERT_GT(child, 0);
-  int status = -1;
-  for (int i = 0; i < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++i) ::usleep(10'000);
-  if (!WIFEXITED(status)) ::kill(child, SIGKILL);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  expect_success(child);
   ASSERT_TRUE(engine_->answer(asked()));
 }
 
@@ -222,11 +227,7 @@ TEST(Doors, AForkIsToldThatItHasNoService) {
     told = told && refused(service->most_tokens(words)) && service->tokenize("go on").has_value();
     ::_exit(told ? 0 : 1);
   }
-  ASSERT_GT(child, 0);
-  int status = -1;
-  for (int i = 0; i < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++i) ::usleep(10'000);
-  if (!WIFEXITED(status)) ::kill(child, SIGKILL);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  expect_success(child);
 }
 
 TEST_F(Api, ACallbackMayCancelAndWhatItWasToldStaysTrue) {

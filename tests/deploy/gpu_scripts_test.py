@@ -63,7 +63,8 @@ wait
 def a_build_that_fails_ends_the_drives(folder):
     pack, seconds = f"{folder}/pack", f"1000.{os.getpid()}"
     os.makedirs(f"{pack}/model")
-    file(f"{pack}/teach.sh", open(f"{TOOLS}/teach.sh").read())
+    for script in ("teach.sh", "end_tree.sh"):
+        file(f"{pack}/{script}", open(f"{TOOLS}/{script}").read())
     file(f"{pack}/slipstream", LONG.format(seconds=seconds, log=f"{folder}/log"))
     file(f"{pack}/build_trainer.sh", f"#!/bin/bash\nuntil [[ -s {folder}/log ]]; do sleep 0.01; done\necho no compiler\nexit 1\n")
     r = subprocess.run([f"{pack}/teach.sh", "model", "c.json", "1", "1"], capture_output=True, text=True, timeout=30, env={**os.environ, "OUT": f"{folder}/out"})
@@ -73,7 +74,7 @@ def a_build_that_fails_ends_the_drives(folder):
 
 def a_check_that_is_ended_ends_its_groups(folder):
     pack, seconds = f"{folder}/pack", f"1001.{os.getpid()}"
-    for name in ("correct.sh", "common.sh"):
+    for name in ("correct.sh", "common.sh", "end_tree.sh"):
         file(f"{pack}/{name}", open(f"{TOOLS}/{name}").read())
     for name in ("slipstream", "cuda_device_test"):
         file(f"{pack}/{name}", LONG.format(seconds=seconds, log=f"{folder}/log"))

@@ -8,14 +8,7 @@ mkdir -p "$out" "$work"
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SLIPSTREAM_PLUGINS=$here SLIPSTREAM_FIXTURES=$here/fixtures
 failed=0
 
-# end_tree PROCESS   ends it and all that it has started, also what has a group of its own, as under timeout
-end_tree() {
-  local below=()
-  read -r -d '' -a below < <(cat /proc/"$1"/task/*/children 2>/dev/null) || true
-  kill "$1" 2>/dev/null || true # first, so that it starts nothing more
-  local child
-  for child in "${below[@]}"; do end_tree "$child"; done
-}
+source "$here/end_tree.sh"
 
 # try NAME SECONDS COMMAND...   runs it with a limit, keeps its output as NAME.log, and goes on whatever comes
 try() {

@@ -109,7 +109,7 @@ strip --strip-unneeded "$folder"/lib/*
 
 cp -r configs "$folder/"
 for model in "${models[@]}"; do cp -rL --parents "$model" "$folder/"; done
-cp tools/gpu/{build_trainer,train_on_device,teach}.sh "$folder/"
+cp tools/gpu/{build_trainer,train_on_device,teach,end_tree}.sh "$folder/"
 git describe --always --dirty --abbrev=40 --exclude '*' >"$folder/commit"
 tar -C "$(dirname "$folder")" -c "$(basename "$folder")" | xz -9 >"$folder.tar.xz"
 echo "pack_trainer: $(($(stat -c %s "$folder.tar.xz") >> 10)) KiB in $folder.tar.xz; $(wc -l <"$folder/sources") files to compile there"

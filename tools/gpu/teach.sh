@@ -18,14 +18,7 @@ families=(lead_brake lead_stopped red_light stop_sign pedestrian_crosswalk pedes
 records=$ROOT/${RECORDS:-out/alike}
 mkdir -p "$records" "$OUT"
 began=$SECONDS
-# As in common.sh, which is of another pack.
-end_tree() {
-  local below=()
-  read -r -d '' -a below < <(cat /proc/"$1"/task/*/children 2>/dev/null) || true
-  kill "$1" 2>/dev/null || true # first, so that it starts nothing more
-  local child
-  for child in "${below[@]}"; do end_tree "$child"; done
-}
+source "$here/end_tree.sh"
 building="" drives=()
 trap 'for process in $building "${drives[@]}"; do end_tree "$process"; done' EXIT
 "$here/build_trainer.sh" >"$OUT/build.log" 2>&1 &
