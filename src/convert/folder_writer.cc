@@ -2,13 +2,11 @@
 // See folder_writer.h. Data begin at a multiple of 64 bytes, so that tensors whose sizes are multiples of 64 all do.
 #include "convert/folder_writer.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/interrupt.h"
-#include "base/json.h"
+#include "core/safetensors_header.h"
 
 namespace slip {
 
@@ -83,28 +81,18 @@ int64_t TensorPlan::bytes() const {
 
 Result<TensorFileWriter> TensorFileWriter::create(const fs::path& file, std::vector<TensorPlan> tensors,
                                                   const std::map<std::string, std::string, std::less<>>& metadata) {
-  constexpr size_t kAlignment = 64;
-  const auto quoted = [](std::string_view s) { return json::serialize(json::string_view(s.data(), s.size())); };
-  std::string header = "{\"__metadata__\":{";
-  for (const auto& [key, value] : metadata)
-    header += fmt::format("{}{}:{}", header.back() == '{' ? "" : ",", quoted(key), quoted(value));
-  header += '}';
-  std::vector<int64_t> begin;
-  int64_t at = 0;
+  SafetensorsHeader header{.entries = {}, .metadata = metadata};
+  uint64_t at = 0;
   for (const TensorPlan& t : tensors) {
-    begin.push_back(at);
-    header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(t.name), name_of(t.dtype),
-                          fmt::join(t.shape, ","), at, at + t.bytes());
-    at += t.bytes();
+    const uint64_t end = at + static_cast<uint64_t>(t.bytes());
+    header.entries.push_back({.name = t.name, .dtype = t.dtype, .shape = t.shape, .begin = at, .end = end});
+    at = end;
   }
-  header += '}';
-  header.append((kAlignment - (8 + header.size()) % kAlignment) % kAlignment, ' ');
-  for (int64_t& b : begin) b += static_cast<int64_t>(8 + header.size());
-  unsigned char length[8];
-  for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(uint64_t{header.size()} >> (8 * i));
+  const std::string beginning = write_safetensors_header(header);
+  std::vector<int64_t> begin;
+  for (const HeaderEntry& t : header.entries) begin.push_back(static_cast<int64_t>(beginning.size() + t.begin));
   SLIP_TRY(AtomicFile out, AtomicFile::create(file));
-  SLIP_TRY_(out.write_at(0, length, sizeof length));
-  SLIP_TRY_(out.write_at(sizeof length, header.data(), header.size()));
+  SLIP_TRY_(out.write_at(0, beginning.data(), beginning.size()));
   TensorFileWriter writer(std::move(out), std::move(tensors));
   writer.begin_ = std::move(begin);
   return writer;

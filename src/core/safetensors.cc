@@ -20,8 +20,6 @@ namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
-std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 // Entries, in the order of their data, must cover it exactly: each begins where the one before ended.
 Status check_layout(const SafetensorsHeader& header, uint64_t data_bytes, std::string_view file) {
   std::vector<const HeaderEntry*> order;
@@ -157,6 +155,8 @@ Result<OneFile> open_shard(const fs::path& path, const std::vector<std::string>&
 }
 
 }  // namespace
+
+std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 int64_t TensorView::elements() const {
   int64_t n = 1;

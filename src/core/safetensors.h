@@ -63,6 +63,9 @@ std::vector<float> read_as_f32(const TensorView& t);
 /// Whether all elements are finite (a NaN scale is an error of the file, not of the arithmetic).
 bool all_finite(const TensorView& t);
 
+/// "[48, 64]", as messages show a shape.
+std::string shape_text(std::span<const int64_t> shape);
+
 struct TensorToWrite {
   std::string name;
   DType dtype{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of one safetensors file: read event by event, so that a hostile one costs no more memory than its own entries
+// The header of one safetensors file, written and read: event by event, so that a hostile one costs no more memory than its own entries
 // and a key that comes twice is seen. Offsets are checked against the data by the caller.
 #pragma once
 #include <cstdint>
@@ -31,5 +31,7 @@ struct SafetensorsHeader {
 /// is not known ("F4", "U16") is kept by name, its size as the offsets say: not every tensor of a file is needed.
 /// `file` opens the error message.
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, std::string_view file);
+/// The beginning of a file up to its data: length and header, padded with spaces so that data starts on a cache line.
+std::string write_safetensors_header(const SafetensorsHeader& header);
 
 }  // namespace slip

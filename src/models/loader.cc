@@ -46,6 +46,8 @@ std::vector<float> bias(WeightReader& reader, bool present, const Parts& parts) 
   return present ? reader.vector(parts) : std::vector<float>{};
 }
 
+}  // namespace
+
 LayerWeights read_layer(WeightReader& reader, const DecoderOptions& o, const std::string& p, WeightType type) {
   const int64_t d = o.width, f = o.mlp_width, q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width;
   const std::string a = p + "self_attn.", m = p + "mlp.";
@@ -66,6 +68,8 @@ LayerWeights read_layer(WeightReader& reader, const DecoderOptions& o, const std
   w.down_bias = bias(reader, o.mlp_bias, {{m + "down_proj.bias", {d}}});
   return w;
 }
+
+namespace {
 
 // All wishes, in one order for both goes.
 void read_all(WeightReader& reader, const ModelConfig& config, const NameLayout& layout, WeightType type, LoadedWeights& out) {

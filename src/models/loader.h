@@ -42,6 +42,10 @@ struct LoadedWeights {
   std::vector<std::string> notes;          // what a person should know: a stored head that is not used ...
 };
 
+/// One decoder layer by the names of Hugging Face checkpoints behind `prefix`: "input_layernorm.weight", "self_attn.q_proj.weight" ...;
+/// biases and the norms of q and k where the options have them.
+LayerWeights read_layer(WeightReader& reader, const DecoderOptions& options, const std::string& prefix, WeightType type);
+
 /// Bytes that loading will take, and that the machine can give.
 struct MemoryNeed {
   int64_t weights = 0, cache = 0;

@@ -10,6 +10,7 @@
 
 #include "lm/pass_answers.h"
 #include "models/draft/dflash_config.h"
+#include "models/loader.h"
 
 namespace slip {
 namespace {
@@ -30,21 +31,10 @@ Status refuse_dflash_2(const Checkpoint& checkpoint) {
   return {};
 }
 
-LayerWeights read_layer(WeightReader& reader, const DecoderOptions& o, const std::string& p, WeightType type, PackedMatrix& kv) {
-  const int64_t d = o.width, f = o.mlp_width, q = int64_t{o.heads} * o.head_width, g = int64_t{o.kv_heads} * o.head_width;
-  const std::string a = p + "self_attn.", m = p + "mlp.";
-  const WeightReader::Part key{a + "k_proj.weight", {g, d}}, value{a + "v_proj.weight", {g, d}};
-  LayerWeights w;
-  w.attention_norm_D = reader.vector({{p + "input_layernorm.weight", {d}}});
-  w.mlp_norm_D = reader.vector({{p + "post_attention_layernorm.weight", {d}}});
-  w.qkv = reader.matrix(type, {{a + "q_proj.weight", {q, d}}, key, value});
-  kv = reader.matrix(type, {key, value});
-  w.q_norm_K = reader.vector({{a + "q_norm.weight", {o.head_width}}});
-  w.k_norm_K = reader.vector({{a + "k_norm.weight", {o.head_width}}});
-  w.o = reader.matrix(type, {{a + "o_proj.weight", {d, q}}});
-  w.gate_up = reader.matrix(type, {{m + "gate_proj.weight", {f, d}}, {m + "up_proj.weight", {f, d}}});
-  w.down = reader.matrix(type, {{m + "down_proj.weight", {d, f}}});
-  return w;
+// Keys and values once more, without the queries: a context's rows ask for these alone.
+PackedMatrix read_kv(WeightReader& reader, const DecoderOptions& o, const std::string& p, WeightType type) {
+  const int64_t d = o.width, g = int64_t{o.kv_heads} * o.head_width;
+  return reader.matrix(type, {{p + "self_attn.k_proj.weight", {g, d}}, {p + "self_attn.v_proj.weight", {g, d}}});
 }
 
 void read_all(WeightReader& reader, const DFlashConfig& config, WeightType type, DFlashWeights& out) {
@@ -54,8 +44,11 @@ void read_all(WeightReader& reader, const DFlashConfig& config, WeightType type,
   out.hidden_norm_D = reader.vector({{"hidden_norm.weight", {o.width}}});
   out.kv.clear();
   out.decoder.layers.clear();
-  for (int32_t i = 0; i < o.layers; ++i)
-    out.decoder.layers.push_back(read_layer(reader, o, fmt::format("layers.{}.", i), type, out.kv.emplace_back()));
+  for (int32_t i = 0; i < o.layers; ++i) {
+    const std::string prefix = fmt::format("layers.{}.", i);
+    out.decoder.layers.push_back(read_layer(reader, o, prefix, type));
+    out.kv.push_back(read_kv(reader, o, prefix, type));
+  }
   out.decoder.final_norm_D = reader.vector({{"norm.weight", {o.width}}});
 }
 

@@ -26,6 +26,8 @@ Result<DecoderOptions> read_decoder(json::object config, const std::string& wher
   DecoderOptions decoder = parsed.decoder;
   if (decoder.window > 0)
     return unsupported("{}: use_sliding_window: expected full attention in every layer, got a window of {}", where, decoder.window);
+  if (decoder.qkv_bias)
+    return unsupported("{}: attention_bias: expected false (a draft head's keys and values have none), got true", where);
   decoder.name = "dflash";
   decoder.tied_head = false;  // both are borrowed
   decoder.rule = {};

@@ -241,6 +241,8 @@ TEST_F(DFlashFolder, AHeadForAnotherTargetIsRefusedNamingBoth) {
 TEST_F(DFlashFolder, WhatIsNotDoneIsRefused) {
   change_config([](json::object& o) { o["layer_types"] = {"full_attention", "sliding_attention"}; });
   expect_refused(ErrorKind::kUnsupported, {"layer_types", "sliding_attention"});
+  change_config([](json::object& o) { o["attention_bias"] = true; });
+  expect_refused(ErrorKind::kUnsupported, {"attention_bias: expected false", "got true"});
   change_config([](json::object& o) { o.erase("dflash_config"); });
   expect_refused(ErrorKind::kBadInput, {"dflash_config", "DFlashDraftModel"});
   change_config([](json::object& o) { o["dflash_config"].as_object().erase("mask_token_id"); });

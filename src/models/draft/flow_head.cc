@@ -88,25 +88,10 @@ Result<std::vector<double>> numbers_of(const Keys& keys, std::string_view key, i
   return out;
 }
 
-LayerWeights read_layer(WeightReader& reader, const DecoderOptions& o, const std::string& p) {
-  const int64_t d = o.width, f = o.mlp_width, q = int64_t{o.heads} * o.head_width, g = int64_t{o.kv_heads} * o.head_width;
-  const std::string a = p + "self_attn.", m = p + "mlp.";
-  constexpr WeightType kType = WeightType::kF32;
-  LayerWeights w;
-  w.attention_norm_D = reader.vector({{p + "input_layernorm.weight", {d}}});
-  w.mlp_norm_D = reader.vector({{p + "post_attention_layernorm.weight", {d}}});
-  w.qkv = reader.matrix(kType, {{a + "q_proj.weight", {q, d}}, {a + "k_proj.weight", {g, d}}, {a + "v_proj.weight", {g, d}}});
-  w.q_norm_K = reader.vector({{a + "q_norm.weight", {o.head_width}}});
-  w.k_norm_K = reader.vector({{a + "k_norm.weight", {o.head_width}}});
-  w.o = reader.matrix(kType, {{a + "o_proj.weight", {d, q}}});
-  w.gate_up = reader.matrix(kType, {{m + "gate_proj.weight", {f, d}}, {m + "up_proj.weight", {f, d}}});
-  w.down = reader.matrix(kType, {{m + "down_proj.weight", {d, f}}});
-  return w;
-}
-
 DecoderWeights read_layers(WeightReader& reader, const DecoderOptions& o) {
   DecoderWeights w;
-  for (int32_t i = 0; i < o.layers; ++i) w.layers.push_back(read_layer(reader, o, fmt::format("expert.layers.{}.", i)));
+  for (int32_t i = 0; i < o.layers; ++i)
+    w.layers.push_back(read_layer(reader, o, fmt::format("expert.layers.{}.", i), WeightType::kF32));
   w.final_norm_D = reader.vector({{"expert.norm.weight", {o.width}}});
   w.head = std::make_shared<const PackedMatrix>(reader.matrix(WeightType::kF32, {{"action_out_proj.weight", {o.vocab, o.width}}}));
   w.embedding = w.head;  // never read: rows are features

@@ -17,12 +17,6 @@
 namespace slip {
 namespace {
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (const int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
-}
-
 bool readable(DType t) { return t == DType::kF32 || t == DType::kBF16 || t == DType::kF16 || t == DType::kF64; }
 
 int64_t columns(const WeightReader::Part& part) {
