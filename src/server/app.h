@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/metrics.h"
 #include "server/openai_reply.h"
 #include "server/sessions.h"

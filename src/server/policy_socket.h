@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/msgpack.h"
 #include "slipstream/engine.h"
 

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // See http.h. Coroutines of Boost.Asio on one thread; what other threads say is posted to it.
-#include "server/http.h"
+#include "server/http/http.h"
 
 #include <poll.h>
 
-#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 #include <thread>
 
 #include "base/log.h"
-#include "server/mailbox.h"
+#include "server/http/connection.h"
+#include "server/http/conversation.h"
+#include "server/http/mailbox.h"
 
 namespace slip::server {
 namespace {
@@ -36,13 +35,8 @@ using beast::error_code;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWriteSeconds = 30;
-constexpr std::chrono::milliseconds kLookAround{250};  // how late an idle websocket hears that the server drains
-/// Messages of a websocket that nobody has read yet, and replies that it has not taken: with more of them it is not listened to.
-constexpr int kMostUnread = 4;
-constexpr size_t kMostUntaken = 64;
-constexpr std::chrono::milliseconds kBreath{2};  // between looks at these, and at a client that sends its next request ahead
-
-auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
+constexpr std::chrono::milliseconds kPause{
+    50};  // before another connection is taken, where there was nothing left for the one before
 
 std::string lower(std::string_view s) {
   std::string out(s);
@@ -64,19 +58,6 @@ HttpRequest head_of(const Message& m) {
   return out;
 }
 
-/// Room for a body, from when it is announced until its request is answered.
-class BodyRoom {
- public:
-  BodyRoom(std::shared_ptr<std::atomic<uint64_t>> all, uint64_t bytes) : all_(std::move(all)), bytes_(bytes) { *all_ += bytes_; }
-  ~BodyRoom() { *all_ -= bytes_; }
-  BodyRoom(const BodyRoom&) = delete;
-  BodyRoom& operator=(const BodyRoom&) = delete;
-
- private:
-  const std::shared_ptr<std::atomic<uint64_t>> all_;
-  const uint64_t bytes_;
-};
-
 class Exchanged final : public Exchange {
  public:
   Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room)
@@ -89,6 +70,8 @@ class Exchanged final : public Exchange {
     if (!chunk.empty()) box.put({Mailbox::Mail::kChunk, {}, std::move(chunk)});
   }
   void end() override { box.put({Mailbox::Mail::kEnd, {}, {}}); }
+  /// Where memory is too short for a reply, the connection closes.
+  void give_up(const char*) noexcept { box.close(); }
 
  private:
   HttpRequest request_;
@@ -98,44 +81,6 @@ class Exchanged final : public Exchange {
  public:
   Mailbox box;
   bool watched = true;  // by the reading thread: the connection is there and belongs to this request
-};
-
-class Socketed final : public Socket, public std::enable_shared_from_this<Socketed> {
- public:
-  using Order = asio::strand<asio::thread_pool::executor_type>;
-  Socketed(asio::io_context& io, HttpRequest request, std::shared_ptr<Order> order)
-      : request_(std::move(request)), order_(std::move(order)), box(io) {}
-  const HttpRequest& request() const override { return request_; }
-  void send(std::string message, bool binary) override { box.put({Mailbox::Mail::kMessage, {}, std::move(message), binary}); }
-  void close(std::string reason) override { box.put({Mailbox::Mail::kClose, {}, std::move(reason)}); }
-
-  /// What `work` throws, as where memory is short, ends this socket and nothing beside it.
-  void run(std::function<void()> work) override {
-    asio::post(*order_, [self = shared_from_this(), work = std::move(work)] {
-      try {
-        work();
-      } catch (const std::exception& e) {
-        self->give_up(e.what());
-      } catch (...) {
-        self->give_up("an exception");
-      }
-    });
-  }
-
- private:
-  void give_up(std::string_view what) noexcept {
-    try {
-      close(fmt::format("internal error: {}", what));
-    } catch (const std::exception&) {  // no memory for a reason: it is closed without one
-      box.close();
-    }
-  }
-
-  HttpRequest request_;
-  const std::shared_ptr<Order> order_;
-
- public:
-  Mailbox box;
 };
 
 /// Has the other side gone? Bytes that wait to be read are a further request: they say neither that it has nor that it has not.
@@ -153,9 +98,10 @@ bool has_other_encoding(const HttpRequest& head) {
 class Server final : public HttpServer {
  public:
   Server(const HttpOptions& options, Application& application)
-      : options_(options), application_(application), acceptor_(io_), workers_(static_cast<size_t>(std::max(1, options.workers))) {}
+      : options_(options), application_(application), workers_(static_cast<size_t>(std::max(1, options.workers))) {}
   ~Server() override { Server::stop(); }
   void stop() override {
+    counts_->stopped = true;
     io_.stop();
     if (thread_.joinable()) thread_.join();
     workers_.join();
@@ -171,8 +117,8 @@ class Server final : public HttpServer {
     if (!ec) acceptor_.listen(1024, ec);
     if (ec) return resource_error("{}:{}: expected an address that is free, got: {}", options_.host, options_.port, ec.message());
     port_ = acceptor_.local_endpoint().port();
-    asio::co_spawn(io_, accept(), asio::detached);
-    thread_ = std::thread([this] { io_.run(); });
+    accept();
+    thread_ = std::thread([this] { serve(); });
     return {};
   }
   uint16_t port() const override { return port_; }
@@ -181,25 +127,53 @@ class Server final : public HttpServer {
       error_code ec;
       acceptor_.close(ec);
     });
-    draining_ = true;
+    counts_->draining = true;
   }
-  int open_connections() const override { return open_; }
+  int open_connections() const override { return counts_->open; }
 
  private:
-  asio::awaitable<void> accept() {
-    for (;;) {
-      error_code ec;
-      tcp::socket socket = co_await acceptor_.async_accept(into(ec));
-      if (ec == asio::error::operation_aborted || !acceptor_.is_open()) co_return;
-      if (ec) {  // no descriptors left: others must go first
-        asio::steady_timer pause(io_, std::chrono::milliseconds(50));
-        co_await pause.async_wait(into(ec));
-        continue;
-      }
-      if (open_ >= options_.connections) continue;  // closed
-      socket.set_option(tcp::no_delay(true), ec);
-      asio::co_spawn(io_, session(beast::tcp_stream(std::move(socket))), asio::detached);
+  /// What finds no memory ends one connection, or one attempt to take one, and nothing beside it.
+  void serve() noexcept {
+    while (!io_.stopped()) {
+      guarded(
+          [this] {
+            if (!accepting_ && acceptor_.is_open()) accept();
+            io_.run();
+          },
+          note);
     }
+  }
+  static void note(const char* what) noexcept {
+    guarded([&] { log(LogLevel::kDebug, "serve: connection: {}", what); }, [](const char*) {});
+  }
+
+  /// Takes the next connection, and all behind it.
+  void accept() {
+    acceptor_.async_accept([this, attempt = attempt()](error_code ec, tcp::socket socket) mutable {
+      attempt.reset();
+      if (ec == asio::error::operation_aborted || !acceptor_.is_open()) return;
+      if (ec) return accept_later();                                       // no descriptors left: others must go first
+      if (counts_->open < options_.connections) begin(std::move(socket));  // else it is closed
+      accept();
+    });
+  }
+  void accept_later() {
+    pause_.expires_after(kPause);
+    pause_.async_wait([this, attempt = attempt()](error_code) mutable {
+      attempt.reset();
+      if (acceptor_.is_open()) accept();
+    });
+  }
+  /// Somebody will take the next connection, as long as this is there. Where it goes with what found no memory, serve() begins anew.
+  using Attempt = std::unique_ptr<bool, void (*)(bool*)>;
+  Attempt attempt() {
+    accepting_ = true;
+    return Attempt(&accepting_, [](bool* accepting) { *accepting = false; });
+  }
+  void begin(tcp::socket socket) {
+    error_code ec;
+    socket.set_option(tcp::no_delay(true), ec);
+    asio::co_spawn(io_, session(std::make_shared<Connection>(std::move(socket), counts_)), asio::detached);
   }
 
   asio::awaitable<bool> write(beast::tcp_stream& stream, const HttpReply& r, bool keep, unsigned version, bool head_only) {
@@ -222,24 +196,21 @@ class Server final : public HttpServer {
     co_return !ec;
   }
 
-  asio::awaitable<void> session(beast::tcp_stream stream) {
-    ++open_;
+  asio::awaitable<void> session(std::shared_ptr<Connection> connection) {
     beast::flat_buffer buffer;
     try {
-      for (bool keep = co_await one(stream, buffer); keep;) keep = co_await another(stream, buffer) && co_await one(stream, buffer);
+      for (bool keep = co_await one(connection, buffer); keep;)
+        keep = co_await another(connection->stream, buffer) && co_await one(connection, buffer);
     } catch (const std::exception& e) {
-      log(LogLevel::kDebug, "serve: connection: {}", e.what());
+      note(e.what());
     }
-    error_code ec;
-    stream.socket().shutdown(tcp::socket::shutdown_both, ec);
-    --open_;
   }
 
   /// Waits for the first byte of a further request. Connections that only wait take half of the places at most: beyond that they are
   /// given up as early as those that never ask.
   asio::awaitable<bool> another(beast::tcp_stream& stream, beast::flat_buffer& buffer) {
     if (buffer.size() > 0) co_return true;
-    const bool crowded = open_ > options_.connections / 2;
+    const bool crowded = counts_->open > options_.connections / 2;
     stream.expires_after(std::chrono::seconds(crowded ? std::min(options_.head_s, options_.idle_s) : options_.idle_s));
     error_code ec;
     constexpr size_t kPiece = 4096;
@@ -247,17 +218,13 @@ class Server final : public HttpServer {
     co_return !ec;
   }
 
-  /// Until when a body of so many bytes must be there: who sends slowly holds its room no longer than its size explains.
-  Clock::time_point end_of_body(uint64_t bytes) const {
-    return Clock::now() + std::chrono::seconds(options_.body_s) +
-           std::chrono::milliseconds(1000 * bytes / std::max<size_t>(1, options_.least_bytes_per_s));
-  }
   Clock::time_point end_of_piece(Clock::time_point end) const {
     return std::min(end, Clock::now() + std::chrono::seconds(options_.piece_s));
   }
 
   /// One request; whether another may follow.
-  asio::awaitable<bool> one(beast::tcp_stream& stream, beast::flat_buffer& buffer) {
+  asio::awaitable<bool> one(const std::shared_ptr<Connection>& connection, beast::flat_buffer& buffer) {
+    beast::tcp_stream& stream = connection->stream;
     http::request_parser<http::string_body> parser;
     parser.header_limit(16 << 10);
     parser.body_limit(options_.body_bytes);
@@ -277,27 +244,27 @@ class Server final : public HttpServer {
       co_await write(stream, refusal, false, version, request.method == "HEAD");
       co_return co_await linger(stream);
     }
-    if (websocket::is_upgrade(parser.get())) co_return co_await talk(stream, parser.release(), std::move(request));
+    if (websocket::is_upgrade(parser.get())) co_return co_await talk(connection, parser.release(), std::move(request));
     const auto announced = parser.content_length();
     const uint64_t bytes = announced ? *announced : parser.chunked() ? options_.body_bytes : 0;
-    if (bytes > 0 && *bodies_ + bytes > options_.all_bodies_bytes) {
+    if (bytes > 0 && counts_->bodies + bytes > options_.all_bodies_bytes) {
       co_await write(stream, application_.error(503, "body: expected room for it beside those of others, got none"), false, version,
                      false);
       co_return co_await linger(stream);
     }
-    const auto room = std::make_shared<BodyRoom>(bodies_, bytes);
+    const auto room = std::make_shared<BodyRoom>(counts_, bytes);
     if (lower(request.field("expect")) == "100-continue") {
       http::response<http::empty_body> go(http::status::continue_, version);
       http::response_serializer<http::empty_body> serializer(go);
       co_await http::async_write(stream, serializer, into(ec));
     }
     parser.eager(true);
-    for (const auto end = end_of_body(bytes); !ec && !parser.is_done();) {
+    for (const auto end = end_of_body(options_, bytes); !ec && !parser.is_done();) {
       stream.expires_at(end_of_piece(end));
       co_await http::async_read_some(stream, buffer, parser, into(ec));
     }
     if (ec) co_return co_await refuse_malformed(stream, ec);
-    const bool keep = parser.get().keep_alive() && !draining_, head_only = request.method == "HEAD";
+    const bool keep = parser.get().keep_alive() && !counts_->draining, head_only = request.method == "HEAD";
     request.body = std::move(parser.get().body());
     HttpReply now;
     if (application_.handle_now(request, now)) co_return co_await write(stream, now, keep, version, head_only) && keep;
@@ -336,7 +303,17 @@ class Server final : public HttpServer {
   asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, std::shared_ptr<BodyRoom> room, bool keep,
                                unsigned version, bool head_only) {
     const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room));
-    asio::post(workers_, [this, exchange] { application_.handle(exchange); });
+    bool taken = false;
+    const std::shared_ptr<void> at_end(nullptr, [this, exchange, &taken, &socket = stream.socket()](void*) {
+      if (!taken) exchange->hang_up().cancel();
+      exchange->box.shut();
+      exchange->watched = false;
+      error_code ec;
+      if (!counts_->stopped) socket.cancel(ec);  // the watch
+    });
+    asio::post(workers_, [this, exchange] {
+      guarded([&] { application_.handle(exchange); }, [&](const char* what) { exchange->give_up(what); });
+    });
     watch(stream.socket(), exchange);
     bool alive = true;
     for (bool done = false; alive && !done;) {
@@ -376,11 +353,7 @@ class Server final : public HttpServer {
           break;
       }
     }
-    if (!alive) exchange->hang_up().cancel();
-    exchange->box.shut();
-    exchange->watched = false;
-    error_code ec;
-    stream.socket().cancel(ec);  // the watch
+    taken = alive;
     co_return alive;
   }
 
@@ -414,114 +387,29 @@ class Server final : public HttpServer {
     co_return !ec;
   }
 
-  using WebSocket = websocket::stream<beast::tcp_stream&>;
-
-  asio::awaitable<bool> talk(beast::tcp_stream& stream, http::request<http::string_body> upgrade, HttpRequest request) {
+  asio::awaitable<bool> talk(const std::shared_ptr<Connection>& connection, http::request<http::string_body> upgrade,
+                             HttpRequest request) {
     HttpReply refusal;
     const std::shared_ptr<SocketUser> user = application_.upgrade(request, refusal);
-    if (!user) {
-      co_await write(stream, refusal, false, upgrade.version(), false);
-      co_return false;
-    }
-    stream.expires_never();
-    WebSocket ws(stream);
-    ws.set_option(websocket::stream_base::timeout::suggested(beast::role_type::server));
-    ws.read_message_max(options_.body_bytes);
-    ws.set_option(websocket::permessage_deflate{});
-    error_code ec;
-    co_await ws.async_accept(upgrade, into(ec));
-    if (ec) co_return false;
-    const auto order = std::make_shared<Socketed::Order>(workers_.get_executor());
-    const auto socket = std::make_shared<Socketed>(io_, std::move(request), order);
-    socket->run([user, socket] { user->opened(socket); });
-    const auto ended = std::make_shared<bool>(false);
-    const auto writer_done = std::make_shared<asio::steady_timer>(io_, Clock::time_point::max());
-    asio::co_spawn(io_, send_mail(ws, socket, ended, writer_done), asio::detached);
-    const auto unread = std::make_shared<std::atomic<int>>(0);
-    for (;;) {
-      while (!*ended && (*unread >= kMostUnread || socket->box.size() >= kMostUntaken)) {
-        asio::steady_timer pause(io_, kBreath);
-        co_await pause.async_wait(into(ec));
-      }
-      beast::flat_buffer message;
-      const std::shared_ptr<BodyRoom> room = co_await read_message(ws, message, *ended, ec);
-      if (!room) break;
-      ++*unread;
-      const std::shared_ptr<void> one_more(nullptr, [unread](void*) { --*unread; });  // goes when it was received, or could not be
-      auto text = std::make_shared<std::string>(beast::buffers_to_string(message.data()));
-      message = {};
-      socket->run([user, room, one_more, binary = ws.got_binary(), text] { user->received(std::move(*text), binary); });
-    }
-    *ended = true;
-    socket->box.put({Mailbox::Mail::kClose, {}, {}});
-    socket->run([user] { user->closed(); });
-    co_await writer_done->async_wait(into(ec));  // it uses the stream
+    if (!user)
+      co_await write(connection->stream, refusal, false, upgrade.version(), false);
+    else
+      co_await Conversation::hold(std::make_shared<Conversation>(io_, workers_, options_, connection, std::move(request), user),
+                                  std::move(upgrade));
     co_return false;
-  }
-
-  /// A message and its room among the bodies of requests; null where it did not come to its end. Nobody says before how large a message is:
-  /// its first piece takes no room while it comes, and what comes behind that takes room for the largest one until its size is known. Where
-  /// there is no such room nothing is read.
-  asio::awaitable<std::shared_ptr<BodyRoom>> read_message(WebSocket& ws, beast::flat_buffer& message, const bool& ended,
-                                                          error_code& ec) {
-    constexpr size_t kFirstPiece = size_t{64} << 10;
-    for (bool large = false; !large && !ec; large = message.size() >= kFirstPiece) {
-      co_await ws.async_read_some(message, kFirstPiece - message.size(), into(ec));
-      if (!ec && ws.is_message_done()) co_return std::make_shared<BodyRoom>(bodies_, message.size());
-    }
-    while (!ec && !ended && *bodies_ + options_.body_bytes > options_.all_bodies_bytes) {
-      asio::steady_timer pause(io_, kBreath);
-      co_await pause.async_wait(into(ec));
-    }
-    if (ec || ended) co_return nullptr;
-    auto room = std::make_shared<BodyRoom>(bodies_, options_.body_bytes);
-    asio::steady_timer late(io_, end_of_body(options_.body_bytes));
-    const auto coming = std::make_shared<bool>(true);  // the stream may be gone when the timer's word arrives
-    late.async_wait([&ws, coming = std::weak_ptr<bool>(coming)](error_code stopped) {
-      if (!stopped && !coming.expired()) beast::get_lowest_layer(ws).cancel();
-    });
-    while (!ec && !ws.is_message_done()) co_await ws.async_read_some(message, options_.body_bytes, into(ec));
-    if (ec) co_return nullptr;
-    room.reset();
-    co_return std::make_shared<BodyRoom>(bodies_, message.size());
-  }
-
-  asio::awaitable<void> send_mail(WebSocket& ws, std::shared_ptr<Socketed> socket, std::shared_ptr<bool> ended,
-                                  std::shared_ptr<asio::steady_timer> done) {
-    error_code ec;
-    while (!*ended && !ec) {
-      auto mail = socket->box.get();
-      if (!mail && draining_) {
-        co_await ws.async_close(websocket::close_reason(websocket::close_code::going_away, "the server drains"), into(ec));
-        break;
-      }
-      if (!mail) {
-        co_await socket->box.wait(kLookAround);
-        continue;
-      }
-      if (mail->kind == Mailbox::Mail::kMessage) {
-        ws.binary(mail->binary);
-        co_await ws.async_write(asio::buffer(mail->text), into(ec));
-      } else if (mail->kind == Mailbox::Mail::kClose && !*ended) {
-        co_await ws.async_close(websocket::close_reason(websocket::close_code::policy_error, mail->text.substr(0, 120)), into(ec));
-        break;
-      }
-    }
-    socket->box.shut();
-    *ended = true;
-    done->expires_at(Clock::time_point::min());
   }
 
   const HttpOptions options_;
   Application& application_;
+  const std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
+  bool accepting_ = false;
+  asio::thread_pool workers_;  // goes behind what waits in io_ and may hold a place in its order
   asio::io_context io_{1};
-  tcp::acceptor acceptor_;
-  asio::thread_pool workers_;
+  const asio::executor_work_guard<asio::io_context::executor_type> open_{io_.get_executor()};  // it runs until it is stopped
+  tcp::acceptor acceptor_{io_};
+  asio::steady_timer pause_{io_};
   std::thread thread_;
   uint16_t port_ = 0;
-  std::atomic<int> open_{0};
-  std::atomic<bool> draining_{false};
-  const std::shared_ptr<std::atomic<uint64_t>> bodies_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of server/, and for http.cc alone, which has Boost.Asio: how the threads that answer speak to the one that reads and writes.
+// Inside of server/http/, whose sources alone have Boost.Asio: how the threads that answer speak to the one that reads and writes.
 #pragma once
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace slip::server {
 
@@ -32,16 +32,25 @@ class Mailbox {
   };
   explicit Mailbox(boost::asio::io_context& io)
       : io_(io), bell_(std::make_shared<boost::asio::steady_timer>(io, Clock::time_point::max())) {}
-  void put(Mail mail) {
+  /// Where memory is short, this and all that follows gives way to close().
+  void put(Mail mail) noexcept {
     const std::lock_guard lock(mutex_);
-    if (shut_) return;
-    mail_.push_back(std::move(mail));
-    if (mail_.size() == 1) boost::asio::post(io_, [bell = bell_] { bell->cancel(); });
+    if (shut_ || closing_) return;
+    try {
+      mail_.push_back(std::move(mail));
+      if (mail_.size() == 1) ring();
+    } catch (const std::exception&) {
+      closing_ = true;
+    }
   }
-  /// As mail of kind kClose behind what is there, for those who have no memory for mail.
+  /// As mail of kind kClose behind what is there; it takes no memory, and may be heard as late as a wait ends.
   void close() noexcept {
     const std::lock_guard lock(mutex_);
     closing_ = true;
+    try {
+      ring();
+    } catch (const std::exception&) {  // it is heard later
+    }
   }
   void shut() {
     const std::lock_guard lock(mutex_);
@@ -64,7 +73,7 @@ class Mailbox {
   boost::asio::awaitable<void> wait(Clock::duration most) {
     {
       const std::lock_guard lock(mutex_);
-      if (!mail_.empty()) co_return;
+      if (!mail_.empty() || closing_) co_return;
       bell_->expires_after(most);
     }
     boost::system::error_code ec;
@@ -72,6 +81,10 @@ class Mailbox {
   }
 
  private:
+  void ring() {
+    boost::asio::post(io_, [bell = bell_] { bell->cancel(); });
+  }
+
   boost::asio::io_context& io_;
   std::shared_ptr<boost::asio::steady_timer> bell_;
   std::mutex mutex_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections as clients see them: how long they may wait, what bodies and messages may hold, and what an exception ends.
-#include "server/http.h"
+#include "server/http/http.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of server/http/: what requests and websockets of a connection share. Memory may be short anywhere: a coroutine whose next step
+// finds none is destroyed where it waits, so that what has to be undone is undone by destructors.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "server/http/http.h"
+
+namespace slip::server {
+
+constexpr std::chrono::milliseconds kBreath{2};  // between looks at what cannot be waited for
+
+inline auto into(boost::beast::error_code& ec) { return boost::asio::redirect_error(boost::asio::use_awaitable, ec); }
+
+/// What all connections count together; the last of them may end behind the server.
+struct Counts {
+  std::atomic<int> open{0};         // connections
+  std::atomic<uint64_t> bodies{0};  // bytes that have room
+  std::atomic<bool> draining{false}, stopped{false};
+};
+
+/// Room for a body, from when it is announced until its request is answered.
+class BodyRoom {
+ public:
+  BodyRoom(std::shared_ptr<Counts> counts, uint64_t bytes) : counts_(std::move(counts)), bytes_(bytes) {
+    counts_->bodies += bytes_;
+  }
+  ~BodyRoom() { counts_->bodies -= bytes_; }
+  BodyRoom(const BodyRoom&) = delete;
+  BodyRoom& operator=(const BodyRoom&) = delete;
+
+ private:
+  const std::shared_ptr<Counts> counts_;
+  const uint64_t bytes_;
+};
+
+/// A client's line, open as long as somebody holds it.
+struct Connection {
+  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<Counts> all) : stream(std::move(socket)), counts(std::move(all)) {
+    ++counts->open;
+  }
+  ~Connection() {
+    boost::beast::error_code ec;
+    stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_both, ec);
+    --counts->open;
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  boost::beast::tcp_stream stream;
+  const std::shared_ptr<Counts> counts;
+};
+
+/// Until when a body of so many bytes must be there: who sends slowly holds its room no longer than its size explains.
+inline std::chrono::steady_clock::time_point end_of_body(const HttpOptions& options, uint64_t bytes) {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(options.body_s) +
+         std::chrono::milliseconds(1000 * bytes / std::max<size_t>(1, options.least_bytes_per_s));
+}
+
+/// Calls `work`; what it throws, as where memory is short, is told to `give_up`.
+template <class Work, class GiveUp>
+void guarded(Work&& work, GiveUp&& give_up) noexcept {
+  try {
+    work();
+  } catch (const std::exception& e) {
+    give_up(e.what());
+  } catch (...) {
+    give_up("an exception");
+  }
+}
+
+}  // namespace slip::server
