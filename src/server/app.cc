@@ -53,6 +53,12 @@ bool is_json(const HttpRequest& head) {
 /// Of a text to split: more would keep a worker busy for seconds.
 constexpr size_t kMostText = size_t{4} << 20;
 
+/// Asks without a body, and so without room for one.
+bool only_asks(const HttpRequest& head) {
+  const std::string_view length = head.field("content-length");
+  return (head.method == "GET" || head.method == "HEAD") && (length.empty() || length == "0") &&
+         head.field("transfer-encoding").empty() && head.field("upgrade").empty();
+}
 bool is_open(std::string_view path) { return path == "/health" || path == "/livez" || path == "/healthz"; }
 
 }  // namespace
@@ -142,10 +148,8 @@ std::optional<std::string> App::key_of(const HttpRequest& request) const {
 }
 
 bool App::admits(HttpRequest& head, HttpReply& refusal) {
-  if (is_open(head.path) ||
-      (head.method == "GET" &&
-       (options_.page_folder.empty() ? built_in_page(head.path) != nullptr && head.field("upgrade").empty() : false)))
-    return true;
+  const bool of_page = options_.page_folder.empty() && built_in_page(head.path) != nullptr;
+  if (only_asks(head) && (is_open(head.path) || of_page)) return true;
   if (!key_of(head)) {
     refusal = refuse({.status = 401,
                       .message = "authorization: expected a key of this server (Authorization: Bearer KEY), got none or another",

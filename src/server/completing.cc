@@ -112,7 +112,14 @@ void Completing::start() {
   exchange_->request().place.reset();  // before it is answered, for whoever asks next
   app_.service()->submit(
       r, terms, [self](const slipstream::Event& e) { self->told(e); },
-      [self](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) { self->done(answer, served); });
+      [self](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+        try {
+          self->done(answer, served);
+        } catch (const std::exception&) {  // no memory for a reply
+          self->exchange_->give_up();
+          throw;
+        }
+      });
 }
 
 TokenBytes Completing::bytes_of() const {

@@ -76,6 +76,13 @@ std::optional<int64_t> Reader::whole(std::string_view key, int64_t least, int64_
   return std::nullopt;
 }
 
+std::optional<uint64_t> Reader::bits(std::string_view key) {
+  const json::value* v = take(key);
+  if (v && v->is_uint64()) return v->get_uint64();
+  const auto n = whole(key, INT64_MIN, INT64_MAX);
+  return n ? std::optional(static_cast<uint64_t>(*n)) : std::nullopt;
+}
+
 std::optional<double> Reader::number(std::string_view key, double least, double most) {
   const json::value* v = take(key);
   if (!v) return std::nullopt;

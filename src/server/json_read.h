@@ -30,6 +30,8 @@ class Reader {
   const json::value* take(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
   std::optional<int64_t> whole(std::string_view key, int64_t least, int64_t most);
+  /// What 64 bits hold, signed or not: those below 0 are what they are modulo 2^64.
+  std::optional<uint64_t> bits(std::string_view key);
   std::optional<double> number(std::string_view key, double least, double most);
   std::optional<std::string> text(std::string_view key);
   const json::object* object(std::string_view key);

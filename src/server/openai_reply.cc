@@ -243,9 +243,15 @@ json::object event_chunk(const ReplyHead& head, const slipstream::Event& e) {
 
 std::string without_folder(std::string message, std::string_view folder, std::string_view name) {
   while (folder.ends_with('/')) folder.remove_suffix(1);
-  if (folder.empty()) return message;
-  for (size_t at = 0; (at = message.find(folder, at)) != std::string::npos; at += name.size())
-    message.replace(at, folder.size(), name);
+  if (folder.empty() || folder == "." || folder == "..") return message;
+  constexpr std::string_view kBefore = " (", kBehind = "/:,; )";  // a path ends there: it is not a part of another word
+  for (size_t at = 0; (at = message.find(folder, at)) != std::string::npos;) {
+    const size_t end = at + folder.size();
+    const bool whole = (at == 0 || kBefore.find(message[at - 1]) != std::string_view::npos) &&
+                       (end == message.size() || kBehind.find(message[end]) != std::string_view::npos);
+    if (whole) message.replace(at, folder.size(), name);
+    at += whole ? name.size() : 1;
+  }
   return message;
 }
 

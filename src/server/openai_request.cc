@@ -120,7 +120,7 @@ class Parser {
     s.top_k = static_cast<int32_t>(std::max<int64_t>(0, in_.whole("top_k", -1, 1 << 20).value_or(0)));
     s.min_p = in_.number("min_p", 0, 1).value_or(0);
     s.repetition_penalty = in_.number("repetition_penalty", 0.1, 10).value_or(1);
-    out_.request.seed = static_cast<uint64_t>(in_.whole("seed", INT64_MIN, INT64_MAX).value_or(0));
+    out_.request.seed = in_.bits("seed").value_or(0);
     out_.choices = static_cast<int32_t>(in_.whole("n", 1, allowed_.most_choices).value_or(1));
     out_.request.rollouts = s.temperature > 0 ? out_.choices : 1;
     in_.nothing("frequency_penalty", "use repetition_penalty");

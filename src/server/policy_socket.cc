@@ -341,10 +341,16 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   }
   void done(const std::shared_ptr<Frame>& frame, slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
     const std::lock_guard lock(mutex_);
-    tell(*frame, answer, served);
-    if (running_ != frame) return;
-    running_ = std::exchange(next_, nullptr);
-    if (running_) socket_->run([self = shared_from_this(), next = running_] { self->submit(next); });
+    try {
+      tell(*frame, answer, served);
+      if (running_ != frame) return;
+      running_ = std::exchange(next_, nullptr);
+      if (running_) socket_->run([self = shared_from_this(), next = running_] { self->submit(next); });
+    } catch (const std::exception&) {  // no memory for an answer, or for the next frame
+      running_ = next_ = nullptr;
+      socket_->close("no memory");
+      throw;
+    }
   }
   void tell(const Frame& frame, slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
     if (frame.superseded) return tell_superseded(frame);

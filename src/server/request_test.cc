@@ -81,6 +81,8 @@ TEST(ChatRequest, ANamedAutoIsNotTheServersOwnDecoder) {
 }
 
 TEST(ChatRequest, ASaidThingIsSaidOnce) {
+  EXPECT_EQ(good(chat(R"(,"seed":18446744073709551615)")).request.seed, UINT64_MAX);
+  EXPECT_NE(refused(chat(R"(,"seed":1.5)")), "");
   EXPECT_EQ(refused(chat(R"(,"seed":1,"seed":2)")), "body: #/seed: expected each key once, got it again");
   EXPECT_EQ(refused(chat(R"(,"slipstream":{"decoder":"ar","decoder":"auto"})")),
             "body: #/slipstream/decoder: expected each key once, got it again");
@@ -248,6 +250,10 @@ TEST(Errors, DoNotSayWhereTheModelLies) {
   EXPECT_EQ(without_folder("models/demo: expected x", "models/demo", "models/demo"), "models/demo: expected x")
       << "comes to an end";
   EXPECT_EQ(without_folder("expected x", "", "demo"), "expected x");
+  EXPECT_EQ(without_folder("#/a.b/type: expected string", ".", "demo"), "#/a.b/type: expected string");
+  EXPECT_EQ(without_folder("tri/config.json: #/trip/type: expected string, got tri", "tri", "x"),
+            "x/config.json: #/trip/type: expected string, got x")
+      << "not within words";
 }
 
 TEST(Base64, GoesThereAndBack) {

@@ -344,6 +344,7 @@ def keys_and_small_doors(server_unused):
             status, _, data = server.post("/detokenize", {"tokens": ids}, {"Authorization": "Bearer secret"})
             expect(json.loads(data)["prompt"] == "go on", "there and back")
             expect(WebSocket(server.port).status == 401, "the websocket too")
+            expect(server.post("/livez", {"a": 1})[0] == 401, "no room for bodies without a key")
 
 
 @check

@@ -70,8 +70,7 @@ class Exchanged final : public Exchange {
     if (!chunk.empty()) box.put({Mailbox::Mail::kChunk, {}, std::move(chunk)});
   }
   void end() override { box.put({Mailbox::Mail::kEnd, {}, {}}); }
-  /// Where memory is too short for a reply, the connection closes.
-  void give_up(const char*) noexcept { box.close(); }
+  void give_up() noexcept override { box.close(); }
 
  private:
   HttpRequest request_;
@@ -311,9 +310,8 @@ class Server final : public HttpServer {
       error_code ec;
       if (!counts_->stopped) socket.cancel(ec);  // the watch
     });
-    asio::post(workers_, [this, exchange] {
-      guarded([&] { application_.handle(exchange); }, [&](const char* what) { exchange->give_up(what); });
-    });
+    asio::post(workers_,
+               [this, exchange] { guarded([&] { application_.handle(exchange); }, [&](const char*) { exchange->give_up(); }); });
     watch(stream.socket(), exchange);
     bool alive = true;
     for (bool done = false; alive && !done;) {

@@ -44,8 +44,8 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> header;
 };
 
-/// One request and its answer. Thread-safe. Exactly one of reply() and begin_stream() .. end() is called; what comes after a hang-up is
-/// dropped.
+/// One request and its answer. Thread-safe. Exactly one of reply(), begin_stream() .. end() and give_up() is called; what comes after a
+/// hang-up is dropped.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -57,6 +57,8 @@ class Exchange {
   virtual void begin_stream(HttpReply head) = 0;
   virtual void send(std::string chunk) = 0;
   virtual void end() = 0;
+  /// In place of what is left of an answer, where memory is too short for it: the connection closes.
+  virtual void give_up() noexcept = 0;
 };
 
 /// A websocket that is open. Thread-safe.
