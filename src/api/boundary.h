@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "api/arithmetic.h"
 #include "base/check.h"
 #include "base/result.h"
 
@@ -39,9 +40,10 @@ inline Error error_of_exception(std::string_view function = {}) {
   }
 }
 
-/// What `work` returns, a Result; what is thrown in it comes back as an error.
+/// What `work` returns, a Result; what is thrown in it comes back as an error. It has the usual arithmetic.
 template <class F>
 std::invoke_result_t<F> bounded(F&& work) {
+  const UsualArithmetic arithmetic;
   try {
     return std::forward<F>(work)();
   } catch (...) {
