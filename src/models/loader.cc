@@ -147,9 +147,8 @@ int64_t left_in(const std::filesystem::path& group, const GroupFiles& names) {
 
 }  // namespace
 
-/// A model that leaves out the last of its layers would answer, and nonsense.
-Status check_layers(const Checkpoint& checkpoint, const std::string& prefix, int32_t layers) {
-  const std::string start = prefix + "layers.";
+/// A model that leaves out the last of its layers would answer, and nonsense. `start`: what is before their numbers.
+Status check_layers(const Checkpoint& checkpoint, const std::string& start, int32_t layers) {
   for (auto at = checkpoint.tensors().lower_bound(start); at != checkpoint.tensors().end() && at->first.starts_with(start); ++at) {
     const std::string_view rest = std::string_view(at->first).substr(start.size());
     int32_t number = 0;
@@ -161,15 +160,27 @@ Status check_layers(const Checkpoint& checkpoint, const std::string& prefix, int
   return {};
 }
 
+Status check_tower(const Checkpoint& checkpoint, const VitConfig& tower) {
+  const VitNames names = vit_names(tower);
+  SLIP_TRY_(check_layers(checkpoint, tower.prefix + names.block, tower.depth));
+  if (tower.registers == 0 && checkpoint.has(tower.prefix + names.registers))
+    return bad_input("{}: expected no registers, as config.json says, got {}", checkpoint.path().string(),
+                     tower.prefix + names.registers);
+  return {};
+}
+
 Result<NameLayout> find_layout(const Checkpoint& checkpoint, const ModelConfig& config) {
   NameLayout layout;
   SLIP_TRY(layout.text,
            find_prefix(checkpoint, kTextPrefixes, {"embed_tokens.weight", "norm.weight", "layers.0.input_layernorm.weight"}));
   if (config.vision) {
     SLIP_TRY(layout.vision, find_prefix(checkpoint, kVisionPrefixes, {"patch_embed.proj.weight"}));
+    SLIP_TRY_(check_layers(checkpoint, layout.vision + "blocks.", config.vision->depth));
   }
+  if (config.vit_tower)
+    for (const VitConfig& tower : config.vit_tower->vits) SLIP_TRY_(check_tower(checkpoint, tower));
   layout.head = find_head(checkpoint);
-  SLIP_TRY_(check_layers(checkpoint, layout.text, config.decoder.layers));
+  SLIP_TRY_(check_layers(checkpoint, layout.text + "layers.", config.decoder.layers));
   return layout;
 }
 

@@ -84,6 +84,8 @@ Result<VisionConfig> read_vision(const Keys& keys, int32_t text_width) {
     for (const json::value& i : *list) {
       if (!i.is_int64() || i.get_int64() < 0 || i.get_int64() >= 1 << 20)
         return bad_input("{}: fullatt_block_indexes: expected block numbers, got {}", keys.where, cut(i));
+      if (i.get_int64() >= v.depth)
+        return bad_input("{}: fullatt_block_indexes: expected blocks of {}, got {}", keys.where, v.depth, i.get_int64());
       v.full_attention_blocks.push_back(static_cast<int32_t>(i.get_int64()));
     }
   }
