@@ -451,6 +451,10 @@ TEST(JsonFlaws, KeysThatStandTwiceAreFoundWhereTheyStand) {
   EXPECT_EQ(places_in(R"({"a": 1, "a": 2, "a": 3})", 1).size(), 1U);
   EXPECT_EQ(places_in(R"({"a": 1, "a": )"), Places{}) << "no JSON";
   EXPECT_EQ(check_json(R"({"a": 1, "a": 2})", "f.json").error().message, "f.json: #/a: expected each key once, got it again");
+  std::string many = R"({"a": [{"0": 0)";
+  for (int i = 1; i <= 1 << 16; ++i) many += fmt::format(R"(, "{}": 0)", i);
+  EXPECT_EQ(check_json(many + "}]}", "f.json").error().message,
+            "f.json: #/a/0: expected at most 65536 members of an object, got more");
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += R"({"a":)";
   EXPECT_EQ(places_in(deep), Places{});

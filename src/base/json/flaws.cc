@@ -18,7 +18,8 @@ namespace json = boost::json;
 /// What basic_parser tells of a document: the place that it has come to, and the keys that each open object has had.
 struct Handler {
   static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
-  static constexpr std::size_t max_object_size = max_array_size, max_string_size = max_array_size, max_key_size = max_array_size;
+  static constexpr std::size_t max_object_size = std::size_t{1} << 16;  // beyond any that people write: comparing keys is not free
+  static constexpr std::size_t max_string_size = max_array_size, max_key_size = max_array_size;
   using Code = boost::system::error_code;
   using View = json::string_view;
 
@@ -43,6 +44,10 @@ struct Handler {
       for (const char c : l.object ? l.key : "") s += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
     }
     return s;
+  }
+  std::string place_of_object() {
+    levels.pop_back();
+    return pointer();
   }
   bool open(bool object) {
     levels.push_back({});
@@ -117,7 +122,11 @@ std::vector<JsonFlaw> json_flaws(std::string_view text, size_t most) {
   json::basic_parser<Handler> parser(options, most);
   boost::system::error_code ec;
   parser.write_some(false, text.data(), text.size(), ec);
-  return ec ? std::vector<JsonFlaw>() : std::move(parser.handler().found);
+  Handler& handler = parser.handler();
+  if (ec == json::error::object_too_large)
+    return {
+        {handler.place_of_object(), fmt::format("expected at most {} members of an object, got more", Handler::max_object_size)}};
+  return ec ? std::vector<JsonFlaw>() : std::move(handler.found);
 }
 
 Status check_json(std::string_view text, std::string_view name) {

@@ -16,7 +16,8 @@ struct JsonFlaw {
   std::string message;  // "expected ..., got ..."
 };
 /// Keys that their object has had before, compared as what they say ("a" and "\u0061" are one), and integers that neither 64 bits nor a
-/// double hold, in the order of the text; at most `most`. `text`: JSON that parse_json takes; empty for any other.
+/// double hold, in the order of the text; at most `most`. Where an object has more than 65,536 members, that alone. `text`: JSON that
+/// parse_json takes; empty for any other.
 std::vector<JsonFlaw> json_flaws(std::string_view text, size_t most = 50);
 /// kBadInput with all of them: "f.json: 2 errors: #/properties/a: expected each key once, got it again; ...".
 Status check_json(std::string_view text, std::string_view name);
