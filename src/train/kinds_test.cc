@@ -19,7 +19,7 @@
 #include "train/heads/flow_network.h"
 #include "train/heads/pilot_network.h"
 #include "train/heads/target.h"
-#include "train/loop/batcher.h"
+#include "train/loop/held_out.h"
 #include "train/loop/loss_log.h"
 #include "train/loop/trainer.h"
 #include "train/model/weights.h"
@@ -501,7 +501,7 @@ class Counted : public SampleSource {
  public:
   explicit Counted(int64_t size) : size_(size) {}
   Result<Sample> get(int64_t) override { return bad_input("sample: expected none to be asked for, got one"); }
-  int64_t size() const override { return size_; }
+  std::vector<SamplePart> parts() const override { return {{.size = size_}}; }
 
  private:
   int64_t size_;
@@ -520,7 +520,7 @@ TEST(ShippedConfigurations, HoldOutWhatTheyDoNotTrainOn) {
       o["target"] = "models/demo-cot";  // a study's stage, whose target the study knows
     const Result<TrainConfig> c = TrainConfig::parse(o, entry.path().string());
     ASSERT_TRUE(c) << c.error().message;
-    const Status held_out = check_held_out(Counted(must(get_int(c->data, "count", "data"))), *c);
+    const Result<std::string> held_out = check_held_out(Counted(must(get_int(c->data, "count", "data"))), *c);
     EXPECT_TRUE(held_out) << entry.path() << ": " << held_out.error().message;
     ++validated;
   }

@@ -44,7 +44,7 @@ class ActionSource : public SampleSource {
 
   /// The schema names no section: its only one goes by the form's name.
   Outline outline() const override { return {{"action"}, outline_of(p_.form->form).fields}; }
-  int64_t size() const override { return p_.count; }
+  std::vector<SamplePart> parts() const override { return {{.size = p_.count}}; }
 
  private:
   Result<Sample> arm_sample(int64_t index) const {

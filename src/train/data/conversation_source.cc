@@ -38,7 +38,7 @@ class ConversationSource : public SampleSource {
     if (!sample) return bad_input("conversation {} ({}): {}", i, c.id, sample.error().message);
     return sample;
   }
-  int64_t size() const override { return p_.count; }
+  std::vector<SamplePart> parts() const override { return {{.size = p_.count, .shuffled = true}}; }
 
  private:
   Result<Sample> make(const Conversation& c) const {

@@ -30,7 +30,8 @@ class MixedSource : public SampleSource {
  public:
   explicit MixedSource(std::vector<Part> parts) : parts_(std::move(parts)) {
     for (Part& p : parts_) {
-      cycle_ += p.share;
+      order_.push_back(p.source->parts().front());
+      order_.back().share = p.share;
       const Outline own = p.source->outline();
       for (const std::string& name : own.sections) p.sections.push_back(place_of(name, outline_.sections));
       for (const std::string& name : own.fields) place_of(name, outline_.fields);
@@ -38,31 +39,20 @@ class MixedSource : public SampleSource {
   }
   Outline outline() const override { return outline_; }
 
-  /// Until a part comes round, in whole cycles; what is left of the last one is not told.
-  int64_t size() const override {
-    int64_t out = 0;
-    for (const Part& p : parts_) {
-      if (p.source->size() == 0) continue;
-      const int64_t own = std::max<int64_t>(1, p.source->size() / p.share * cycle_);
-      out = out == 0 ? own : std::min(out, own);
-    }
-    return out;
-  }
+  std::vector<SamplePart> parts() const override { return order_; }
 
   Result<Sample> get(int64_t index) override {
-    const int64_t whole_cycles = index / cycle_;
-    int64_t within = index % cycle_;
-    auto part = parts_.begin();
-    for (; within >= part->share; ++part) within -= part->share;
-    SLIP_TRY(Sample s, part->source->get(whole_cycles * part->share + within));
+    const PlaceInPart place = place_of(order_, index);
+    const Part& part = parts_[place.part];
+    SLIP_TRY(Sample s, part.source->get(place.index));
     for (int32_t& section : s.section)
-      if (section >= 0) section = part->sections[static_cast<size_t>(section)];
+      if (section >= 0) section = part.sections[static_cast<size_t>(section)];
     return s;
   }
 
  private:
   std::vector<Part> parts_;
-  int64_t cycle_ = 0;
+  std::vector<SamplePart> order_;
   Outline outline_;  // of all parts; what several have is one
 };
 

@@ -33,17 +33,22 @@ TEST(MixedSource, GivesEachPartItsShareInItsOwnOrder) {
   EXPECT_EQ((*mixed)->get(1003)->tokens, (*mixed)->get(1003)->tokens) << "sample i is the same whatever came before it";
 }
 
-TEST(MixedSource, IsAsLargeAsThePartThatComesRoundFirst) {
-  const auto size = [](int64_t a, int64_t b) {
-    const std::string text = fmt::format(
-        R"({{"kind": "mixed", "parts": [{{"share": 1, "kind": "toy", "size": {}}}, {{"share": 3, "kind": "toy", "size": {}}}]}})",
-        a, b);
-    return (*make_source(object(text), ""))->size();
-  };
-  EXPECT_EQ(size(0, 0), 0);
-  EXPECT_EQ(size(10, 0), 40);
-  EXPECT_EQ(size(10, 9), 12);
-  EXPECT_EQ(size(0, 2), 1) << "not even a cycle: one sample is certain";
+TEST(MixedSource, TellsWhichSampleOfWhichPartItGives) {
+  const auto mixed = make_source(object(R"({"kind": "mixed", "parts": [)" + toy(1, R"(, "size": 3)") + "," +
+                                        toy(2, R"(, "size": 9, "share": 2)") + "," + toy(3) + "]}"),
+                                 "");
+  ASSERT_TRUE(mixed) << mixed.error().message;
+  std::vector<std::unique_ptr<SampleSource>> alone;
+  for (const int seed : {1, 2, 3}) alone.push_back(*make_source(object(toy(seed)), ""));
+  const std::vector<SamplePart> parts = (*mixed)->parts();
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ((std::array{parts[0].size, parts[1].size, parts[2].size}), (std::array<int64_t, 3>{3, 9, 0}));
+  EXPECT_EQ(parts[1].share, 2);
+  for (int64_t i = 0; i < 60; ++i) {
+    const PlaceInPart place = place_of(parts, i);
+    const int64_t size = parts[place.part].size, number = size > 0 ? place.index % size : place.index;
+    EXPECT_EQ((*mixed)->get(i)->tokens, alone[place.part]->get(number)->tokens) << i;
+  }
 }
 
 TEST(MixedSource, SaysWhichPartIsWrong) {

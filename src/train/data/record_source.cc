@@ -325,7 +325,7 @@ class RecordSource : public SampleSource {
     return maker_.make(labels, pictures, index);
   }
   Outline outline() const override { return maker_.outline(); }
-  int64_t size() const override { return static_cast<int64_t>(records_.size()); }
+  std::vector<SamplePart> parts() const override { return {{.size = static_cast<int64_t>(records_.size()), .shuffled = true}}; }
 
  private:
   SampleMaker maker_;
@@ -359,7 +359,7 @@ class SimulatedSource : public SampleSource {
     return maker_.make(r.labels, r.images, index);
   }
   Outline outline() const override { return maker_.outline(); }
-  int64_t size() const override { return count_; }
+  std::vector<SamplePart> parts() const override { return {{.size = count_, .shuffled = true}}; }
 
  private:
   SampleMaker maker_;

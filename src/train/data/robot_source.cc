@@ -43,7 +43,7 @@ class RobotSource : public SampleSource {
     if (!sample) return bad_input("{}: {}", step.where, sample.error().message);
     return sample;
   }
-  int64_t size() const override { return p_.count; }
+  std::vector<SamplePart> parts() const override { return {{.size = p_.count, .shuffled = true}}; }
 
  private:
   Result<Sample> make(const Step& step) const {

@@ -27,16 +27,41 @@ inline Result<std::pair<int64_t, int64_t>> asked_of(const json::object& data, in
 
 /// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch; 3 <= n <= kMostShuffled.
 /// Steps from n/3 to 2n/3: records that follow each other in a set (written in order of their seeds) stand far apart in an epoch.
-inline int64_t shuffled(int64_t index, int64_t n) {
+struct EpochWalk {
+  int64_t start, step;
+};
+inline EpochWalk walk_of(int64_t epoch, int64_t n) {
   // The key of epochs' orders: fixed, so that a data set has one order whatever the run's seed, and its own, so that no other stream
   // of uniforms is drawn again. The value carries no meaning.
   constexpr uint64_t kOrderSeed = 0x5eed;
-  const auto epoch = static_cast<uint64_t>(index / n);
-  PhiloxStream r(kOrderSeed, epoch);
+  PhiloxStream r(kOrderSeed, static_cast<uint64_t>(epoch));
   const auto start = static_cast<int64_t>(r.below(static_cast<uint32_t>(n)));
   auto step = static_cast<int64_t>(n / 3 + r.below(static_cast<uint32_t>(n / 3 + 1)));
   while (std::gcd(step, n) != 1) ++step;
-  return (start + (index % n) * step) % n;
+  return {start, step};
+}
+
+/// The record that comes at `index`.
+inline int64_t shuffled(int64_t index, int64_t n) {
+  const EpochWalk walk = walk_of(index / n, n);
+  return (walk.start + (index % n) * walk.step) % n;
+}
+
+/// 1 / a modulo n, for a coprime to n and 0 < a < n: Euclid's algorithm, extended.
+inline int64_t inverse_modulo(int64_t a, int64_t n) {
+  int64_t rest = n, next_rest = a, factor = 0, next_factor = 1;
+  while (next_rest != 0) {
+    const int64_t quotient = rest / next_rest;
+    rest = std::exchange(next_rest, rest - quotient * next_rest);
+    factor = std::exchange(next_factor, factor - quotient * next_factor);
+  }
+  return factor < 0 ? factor + n : factor;
+}
+
+/// Where the record comes within an epoch: shuffled(epoch * n + unshuffled(record, epoch, n), n) == record.
+inline int64_t unshuffled(int64_t record, int64_t epoch, int64_t n) {
+  const EpochWalk walk = walk_of(epoch, n);
+  return (record - walk.start + n) % n * inverse_modulo(walk.step, n) % n;
 }
 
 }  // namespace slip

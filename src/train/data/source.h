@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "lm/graph_visibility.h"
 #include "sim/record.h"
+#include "train/data/parts.h"
 
 namespace slip {
 
@@ -65,8 +66,8 @@ class SampleSource {
   /// background thread; must not touch torch. An error ends the training with its message.
   virtual Result<Sample> get(int64_t index) = 0;
   virtual Outline outline() const { return {}; }
-  /// How many samples there are before one comes again: index `size` begins an epoch of the same data in another order. 0: endless.
-  virtual int64_t size() const { return 0; }
+  /// What its samples are taken from; one part, and an endless one, unless it says more.
+  virtual std::vector<SamplePart> parts() const { return {SamplePart{}}; }
 };
 
 /// The source that the config's "data" object describes. Kinds: toy (below), mixed (mixed_source.h), texts (text_source.h), actions

@@ -45,7 +45,7 @@ class TextSource : public SampleSource {
     s.always_masked.back() = 1;
     return s;
   }
-  int64_t size() const override { return count_; }
+  std::vector<SamplePart> parts() const override { return {{.size = count_}}; }
 
  private:
   Tokenizer tokenizer_;

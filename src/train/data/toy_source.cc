@@ -51,7 +51,7 @@ class ToySource final : public SampleSource {
   }
 
   Outline outline() const override { return {{"critical_objects", "explanation", "future_meta_behavior", "trajectory"}, {}}; }
-  int64_t size() const override { return std::max<int64_t>(0, s_.size); }
+  std::vector<SamplePart> parts() const override { return {{.size = std::max<int64_t>(0, s_.size)}}; }
 
  private:
   void add(Sample& s, int32_t token, int32_t block, bool fixed, int32_t& position) const {

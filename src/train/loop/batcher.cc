@@ -14,8 +14,6 @@
 #include <system_error>
 #include <thread>
 
-#include "base/log.h"
-
 namespace slip {
 namespace {
 
@@ -80,34 +78,6 @@ Status check_names(const SampleSource& source, const TrainConfig& c) {
   }
   const bool graph = c.objective == ObjectiveKind::kGraph && !outline.fields.empty();
   return graph ? check_graph_weights(c.graph_rule.weights, outline.sections, outline.fields) : Status();
-}
-
-Status check_held_out(const SampleSource& source, const TrainConfig& c) {
-  const ValidationRule& v = c.validation;
-  if (v.every <= 0) return {};
-  const int64_t size = source.size(), end = v.first_sample + v.samples;
-  if (size > 0 && end > size)
-    return bad_input("validation: expected samples among the {} of the data, got {} from {} on", size, v.samples, v.first_sample);
-  int64_t trained = c.steps * c.batch * c.accumulate;
-  if (trains_a_head(c.objective)) {
-    SLIP_TRY(const int64_t scenes, int_or(c.head, "scenes", 0, "objective"));
-    if (scenes > 0) trained = std::min(trained, scenes);
-  }
-  const int64_t last = c.first_sample + trained;
-  // Behind the data's end all of them come again, in another order: those of the validation, too.
-  const bool again = size > 0 && last > size;
-  if (!again && (last <= v.first_sample || end <= c.first_sample)) return {};
-  if (!again && c.max_minutes <= 0)
-    return bad_input(
-        "validation: expected samples that are not trained on, got {} from {} on, and the run trains on {} from {} on (fewer "
-        "\"steps\" keep them apart)",
-        v.samples, v.first_sample, trained, c.first_sample);
-  log(LogLevel::kWarn,
-      "validation: {} samples from {} on are among the {} from {} on that the run may train on{}: from there on its scores are not "
-      "of "
-      "unseen data",
-      v.samples, v.first_sample, trained, c.first_sample, again ? fmt::format(" (of {}, which come again)", size) : "");
-  return {};
 }
 
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {

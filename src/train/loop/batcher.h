@@ -24,9 +24,6 @@ struct StepBatches {
 
 /// What the objective says of sections and fields by name is about those of the source's form, or kBadInput.
 Status check_names(const SampleSource& source, const TrainConfig& config);
-/// kBadInput where validation samples lie behind the source's end, or are samples that the run trains on. Where it comes to them only in another
-/// epoch, or perhaps not at all within its minutes, the log warns.
-Status check_held_out(const SampleSource& source, const TrainConfig& config);
 /// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard. kCancelled once `stop` is true, which is
 /// looked at between samples.
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step,

@@ -32,7 +32,7 @@
 //                 "decay_fraction": 0.2, "shape": "exponential" | "linear" | "cosine" | "sqrt"},      the last two with "wsd"
 //    "validation": {"every": 100, "samples": 32, "first_sample": N, "patience": 3},      samples from `first_sample` on are scored every so
 //                                         many steps; the best values are what checkpoints publish; patience > 0: stops after so many
-//                                         scores without a better one. Refused where they are beyond the data's end, or trained on
+//                                         scores without a better one. Refused where they are beyond the data's end, or trained on (held_out.h)
 //    "shards": 8,                         a step's gradient is a sum over so many parts of its samples in a fixed tree, so that 1, 2, 4 and 8
 //                                         processes make the same bits (parallel/shard_sum.h); a power of two
 //    "recompute": false,                  layers keep their inputs alone and run again in the backward pass: less memory, a third more time

@@ -12,11 +12,13 @@
 #include "base/beside.h"
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/standard_streams.h"
 #include "base/threads/threads.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
+#include "train/loop/held_out.h"
 #include "train/loop/learner.h"
 #include "train/loop/loss_log.h"
 #include "train/model/model_torch.h"
@@ -271,7 +273,8 @@ class Run {
 
 Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options) {
   SLIP_TRY_(check_out(config.out, options.resume));
-  SLIP_TRY_(check_held_out(source, config));
+  SLIP_TRY(const std::string not_held_out, check_held_out(source, config));
+  if (!not_held_out.empty()) log(LogLevel::kWarn, "{}", not_held_out);
   TrainModel::set_threads(config.threads > 0 ? config.threads : usable_threads());
   Run run(config, source, options);
   SLIP_TRY_(run.prepare());
