@@ -89,7 +89,7 @@ echo whole >"$2"
 
 def training_goes_on_from_whole_checkpoints(folder):
     env = programs(folder, srun='echo "$*"\n')
-    for there, word in (([], "--config"), (["step-100.partial"], "--config"), (["step-100", "step-200.partial"], "--resume")):
+    for there, word in (([], "--config"), (["step-100.partial"], "--config"), (["step-100", "step-200.partial"], "--resume"), (["step-200.replaced", "step-200.partial"], "--resume")):
         out = tempfile.mkdtemp(dir=folder)
         for name in there:
             os.mkdir(f"{out}/{name}")

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "base/beside.h"
 #include "base/file.h"
@@ -17,6 +19,15 @@
 namespace slip {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr const char* kTrainer = "trainer.json";  // written last: a step that has it is whole
+constexpr const char* kPartial = ".partial";      // behind the name of a step that is being written
+constexpr const char* kAside = ".replaced";       // of one in whose place another is put
+
+fs::path with(fs::path step, const char* ending) {
+  step += ending;
+  return step;
+}
 
 /// N of "step-N", or -1.
 int64_t step_of(const fs::path& folder) {
@@ -34,6 +45,68 @@ std::vector<std::pair<int64_t, fs::path>> step_folders(const fs::path& out) {
     if (entry.is_directory() && step_of(entry.path()) >= 0) found.emplace_back(step_of(entry.path()), entry.path());
   std::sort(found.begin(), found.end());
   return found;
+}
+
+/// The steps in `out` whose names end so, without that.
+std::vector<fs::path> steps_with(const fs::path& out, std::string_view ending) {
+  std::vector<fs::path> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(out, ec)) {
+    const fs::path& name = entry.path();
+    if (name.extension() == ending && step_of(name.stem()) >= 0) found.push_back(name.parent_path() / name.stem());
+  }
+  return found;
+}
+
+/// Puts `partial`, which is whole, in the place of `to`. There is a whole step at every moment: `to`, or between the two renames `partial` and the
+/// one aside, from which `finish_replacements` goes on.
+Status replace(const fs::path& partial, const fs::path& to) {
+  const fs::path old = with(to, kAside);
+  std::error_code ec;
+  fs::remove_all(old, ec);
+  {
+    const HoldOffEnd both;  // the handler would remove `partial` between them
+    const bool was_there = fs::exists(to, ec);
+    if (was_there) fs::rename(to, old, ec);
+    if (!ec) {
+      fs::rename(partial, to, ec);
+      std::error_code back;
+      if (ec && was_there) fs::rename(old, to, back);
+    }
+  }
+  if (ec) return resource_error("{}: expected to rename it to {}, got {}", partial.string(), to.string(), ec.message());
+  fs::remove_all(old, ec);
+  return {};
+}
+
+/// The steps that are aside with nothing in their place.
+std::vector<fs::path> begun_replacements(const fs::path& out) {
+  std::vector<fs::path> steps = steps_with(out, kAside);
+  std::erase_if(steps, [](const fs::path& step) {
+    std::error_code ec;
+    return fs::exists(step, ec);
+  });
+  return steps;
+}
+
+/// In the place of each such step comes the one that was to, or where that is not whole the one aside. Nobody else may be writing there, but
+/// others may do the same at the same time: each rename happens once.
+void finish_held_replacements(const fs::path& out) {
+  for (const fs::path& step : begun_replacements(out)) {
+    std::error_code ec;
+    const bool whole = fs::exists(with(step, kPartial) / kTrainer, ec);
+    fs::rename(with(step, whole ? kPartial : kAside), step, ec);
+  }
+}
+
+/// The same where others may be writing. Who holds the folder is between two renames, or finishes for us: neither takes long.
+void finish_replacements(const fs::path& out) {
+  constexpr int kTries = 50;
+  constexpr std::chrono::milliseconds kPause{10};
+  for (int i = 0; i < kTries && !begun_replacements(out).empty(); ++i) {
+    if (const Result<Held> held = hold_folder(out)) return finish_held_replacements(out);
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 Status copy_tokenizer(const std::string& from, const fs::path& to) {
@@ -118,10 +191,12 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
   if (!s.best.empty()) trainer["best"] = json::object{{"score", s.best_score}, {"worse", s.worse}};
   if (is_valid_utf8(here)) trainer["working_folder"] = here;  // JSON has no words for another name
   trainer["config"] = c.source;
-  return write_file(to / "trainer.json", pretty(trainer));
+  return write_file(to / kTrainer, pretty(trainer));
 }
 
 }  // namespace
+
+fs::path step_folder(const fs::path& out, int64_t step) { return out / fmt::format("step-{}", step); }
 
 Status save_model(const TrainConfig& c, const ParameterTable& table, std::span<const float> values, const fs::path& to) {
   std::vector<TensorToWrite> more;
@@ -145,7 +220,7 @@ Status save_model(const TrainConfig& c, const ParameterTable& table, std::span<c
 }
 
 Status save_checkpoint(const TrainConfig& c, const Learner& learner, const TrainState& s, const std::string& loss_lines) {
-  const fs::path to = c.out / fmt::format("step-{}", s.step), partial = c.out / fmt::format("step-{}.partial", s.step);
+  const fs::path to = step_folder(c.out, s.step), partial = with(to, kPartial);
   std::error_code ec;
   const PartialFolder guard(partial);
   fs::remove_all(partial, ec);
@@ -153,9 +228,7 @@ Status save_checkpoint(const TrainConfig& c, const Learner& learner, const Train
   if (ec) return resource_error("{}: expected to create the folder, got {}", partial.string(), ec.message());
   SLIP_TRY_(write_parts(c, learner, s, loss_lines, partial));
   SLIP_TRY_(sync_folder(partial));
-  fs::remove_all(to, ec);
-  fs::rename(partial, to, ec);
-  if (ec) return resource_error("{}: expected to rename it to {}, got {}", partial.string(), to.string(), ec.message());
+  SLIP_TRY_(replace(partial, to));
   auto found = step_folders(c.out);
   if (c.keep > 0)
     for (size_t i = 0; i + static_cast<size_t>(c.keep) < found.size(); ++i)
@@ -163,20 +236,25 @@ Status save_checkpoint(const TrainConfig& c, const Learner& learner, const Train
   return {};
 }
 
-void remove_partial_checkpoints(const fs::path& out) {
+bool is_stored(const TrainConfig& c, const fs::path& folder, int64_t step) {
   std::error_code ec;
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(out, ec)) {
-    const fs::path name = entry.path().filename();
-    if (name.extension() == ".partial" && step_of(name.stem()) >= 0) found.push_back(entry.path());
-  }
-  for (const fs::path& folder : found) fs::remove_all(folder, ec);
+  if (!fs::equivalent(folder, step_folder(c.out, step), ec)) return false;
+  const auto trainer = read_json(folder / kTrainer);
+  const json::value* config = trainer && trainer->is_object() ? trainer->get_object().if_contains("config") : nullptr;
+  return config != nullptr && config->is_object() && config->get_object() == c.source;
+}
+
+void remove_partial_checkpoints(const fs::path& out) {
+  finish_held_replacements(out);
+  std::error_code ec;
+  for (const char* ending : {kPartial, kAside})
+    for (const fs::path& step : steps_with(out, ending)) fs::remove_all(with(step, ending), ec);
   remove_leftovers(out, "");
 }
 
 Status load_checkpoint(const fs::path& folder, TrainState& s) {
-  SLIP_TRY(const json::value v, read_json(folder / "trainer.json"));
-  const std::string where = (folder / "trainer.json").string();
+  SLIP_TRY(const json::value v, read_json(folder / kTrainer));
+  const std::string where = (folder / kTrainer).string();
   if (!v.is_object()) return bad_input("{}: expected an object, got {}", where, json::serialize(v).substr(0, 40));
   SLIP_TRY(s.step, get_int(v.get_object(), "step", where));
   if (s.step < 0) return bad_input("{}: step: expected at least 0, got {}", where, s.step);
@@ -206,13 +284,15 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
 }
 
 Result<fs::path> newest_checkpoint(const fs::path& path) {
-  if (fs::exists(path / "trainer.json")) return path;
+  finish_replacements(step_of(path) >= 0 ? path.parent_path() : path);
+  if (fs::exists(path / kTrainer)) return path;
   const auto found = step_folders(path);
   if (found.empty()) return bad_input("{}: expected a checkpoint or a folder of step-N checkpoints, got neither", path.string());
   return found.back().second;
 }
 
 Status check_out(const fs::path& out, const std::optional<fs::path>& resume) {
+  finish_replacements(out);
   const auto found = step_folders(out);
   if (found.empty()) return {};
   std::error_code ec;
@@ -226,7 +306,7 @@ Status check_out(const fs::path& out, const std::optional<fs::path>& resume) {
 namespace {
 
 Result<json::object> read_trainer_json(const fs::path& folder, const std::string& where) {
-  SLIP_TRY(const json::value v, read_json(folder / "trainer.json"));
+  SLIP_TRY(const json::value v, read_json(folder / kTrainer));
   if (!v.is_object()) return bad_input("{}: expected an object, got {}", where, json::serialize(v).substr(0, 40));
   return v.get_object();
 }
@@ -234,7 +314,7 @@ Result<json::object> read_trainer_json(const fs::path& folder, const std::string
 }  // namespace
 
 Result<TrainConfig> checkpoint_config(const fs::path& folder) {
-  const std::string where = (folder / "trainer.json").string();
+  const std::string where = (folder / kTrainer).string();
   SLIP_TRY(const json::object o, read_trainer_json(folder, where));
   SLIP_TRY(const json::object* config, get_object(o, "config", where));
   SLIP_TRY(TrainConfig c, TrainConfig::parse(*config, where));
@@ -245,7 +325,7 @@ Result<TrainConfig> checkpoint_config(const fs::path& folder) {
 }
 
 Result<fs::path> checkpoint_working_folder(const fs::path& folder) {
-  const std::string where = (folder / "trainer.json").string();
+  const std::string where = (folder / kTrainer).string();
   SLIP_TRY(const json::object o, read_trainer_json(folder, where));
   SLIP_TRY(const std::string name, string_or(o, "working_folder", "", where));
   return fs::path(name);

@@ -3,7 +3,8 @@
 // adapter PEFT's folder linear_spec_lora/, which the engine reads inside the model's; plus what the
 // trainer needs to go on bit for bit: trainer.safetensors (raw weights, moments, average) and trainer.json (step, time,
 // config, and the working folder that the config's relative paths start from).
-// Written beside as step-N.partial and renamed.
+// Written beside as step-N.partial and renamed. Where there is a step-N it is renamed to step-N.replaced first and removed afterwards: whenever a kill
+// comes one of them is whole, and the functions below find it.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -25,6 +26,9 @@ struct TrainState {
   int64_t worse = 0;
 };
 
+/// OUT/step-N.
+std::filesystem::path step_folder(const std::filesystem::path& out, int64_t step);
+
 class Learner;
 /// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders. Published are the best values where there
 /// are some, else the average, else the values.
@@ -33,7 +37,9 @@ Status save_checkpoint(const TrainConfig& config, const Learner& learner, const 
 /// reading it (OpenVLA's last blocks, their norm, SigLIP's pooling head) goes along as it is: others load the folder by all its names.
 Status save_model(const TrainConfig& config, const ParameterTable& table, std::span<const float> values,
                   const std::filesystem::path& folder);
-/// Removes what killed runs left half written; nobody else may be writing there.
+/// Is `folder` this run's own OUT/step-N, with this configuration in it? Then there is nothing to write before another step is trained.
+bool is_stored(const TrainConfig& config, const std::filesystem::path& folder, int64_t step);
+/// Finishes what killed runs were replacing, and removes what they left half written; nobody else may be writing there.
 void remove_partial_checkpoints(const std::filesystem::path& out);
 /// Fills the state's spans; sizes must match. `folder`: a step folder.
 Status load_checkpoint(const std::filesystem::path& folder, TrainState& state);

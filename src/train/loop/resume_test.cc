@@ -2,11 +2,13 @@
 // Going on with a run through the binary: in the run's own folder, from any working folder, and never over another run.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/file.h"
@@ -161,6 +163,35 @@ TEST_F(Resume, QuietSaysErrorsAlone) {
   EXPECT_TRUE(fs::exists(here_ / "quiet" / "step-4"));
   EXPECT_EQ(train(here_, {"--config", "none.json", "-q"}), 3);
   EXPECT_NE(said_.find("none.json"), std::string::npos) << said_;
+}
+
+TEST_F(Resume, ARunThatHasEndedIsNotWrittenAnew) {
+  const fs::path step = here_ / "run" / "step-2";
+  const auto files = [&] {  // a folder that was written anew is another one
+    struct stat of_folder {};
+    EXPECT_EQ(::stat(step.c_str(), &of_folder), 0);
+    return std::tuple(of_folder.st_ino, fs::last_write_time(step / "model.safetensors"),
+                      fs::last_write_time(step / "trainer.json"));
+  };
+  const auto before = files();
+  EXPECT_EQ(train(here_, {"--resume", "run"}), 0) << said_;
+  EXPECT_EQ(files(), before);
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "9", "--max-minutes", "0.000001"}), 0) << said_;
+  EXPECT_NE(files(), before) << "other limits are kept";
+  EXPECT_FALSE(fs::exists(here_ / "run" / "step-2.replaced"));
+  EXPECT_EQ(train(here_, {"--resume", "run", "--out", "copy"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(here_ / "copy" / "step-2" / "trainer.json")) << "another folder gets its checkpoint";
+}
+
+// Killed between the two renames that put a checkpoint in the place of another.
+TEST_F(Resume, GoesOnFromACheckpointThatWasBeingReplaced) {
+  fs::rename(here_ / "run" / "step-2", here_ / "run" / "step-2.replaced");
+  fs::copy(here_ / "run" / "step-2.replaced", here_ / "run" / "step-2.partial", fs::copy_options::recursive);
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "3"}), 0) << said_;
+  EXPECT_NE(said_.find("step 3/3"), std::string::npos) << said_;
+  for (const auto& [name, there] :
+       {std::pair{"step-2", true}, {"step-3", true}, {"step-2.replaced", false}, {"step-2.partial", false}})
+    EXPECT_EQ(fs::exists(here_ / "run" / name), there) << name;
 }
 
 TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {

@@ -112,6 +112,7 @@ class Run {
     if (options_.resume) {
       SLIP_TRY_(load_checkpoint(*options_.resume, state));
       step_ = state.step;
+      if (is_stored(c_, *options_.resume, step_)) saved_ = step_;
       best_ = std::move(state.best);
       best_score_ = state.best_score;
       worse_ = state.worse;
@@ -241,12 +242,14 @@ class Run {
     return write_file(c_.out / "loss.svg", loss_svg(points_));
   }
 
+  /// Writes nothing where nothing has been trained since the last time.
   Status save() {
-    if (writes_) {
+    if (writes_ && saved_ != step_) {
       SLIP_TRY_(write_log());
       SLIP_TRY_(save_checkpoint(c_, *learner_, state(), lines_));
     }
-    report_.checkpoint = c_.out / fmt::format("step-{}", step_);
+    saved_ = step_;
+    report_.checkpoint = step_folder(c_.out, step_);
     return {};
   }
 
@@ -261,6 +264,7 @@ class Run {
   bool interrupted_ = false;
   double agreed_s_ = 0;
   int64_t step_ = 0, first_step_ = 0, samples_ = 0;
+  std::optional<int64_t> saved_;  // the step that a checkpoint was written of, or read from
   double earlier_s_ = 0;
   Clock::time_point start_{}, written_{};
   Held held_;  // against a second run in the same folder
