@@ -21,6 +21,7 @@
 
 #include "base/check.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/stack.h"
 #include "base/standard_streams.h"
 #include "train/loop/checkpoint.h"
@@ -235,6 +236,7 @@ int run(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, -1);
   install_early_handlers();
+  if (a.quiet) slip::set_log_level(slip::LogLevel::kError);
   slip::Status status;
   try {
     status = dispatch(a);

@@ -163,6 +163,14 @@ TEST_F(Resume, QuietSaysErrorsAlone) {
   EXPECT_TRUE(fs::exists(here_ / "quiet" / "step-4"));
   EXPECT_EQ(train(here_, {"--config", "none.json", "-q"}), 3);
   EXPECT_NE(said_.find("none.json"), std::string::npos) << said_;
+  json::object seen = parse_json(kConfig, "c")->as_object();
+  seen["data"].as_object()["size"] = 3;  // fewer than the run's four steps take
+  seen["validation"] = json::object{{"every", 4}, {"samples", 1}, {"first_sample", 0}};
+  ASSERT_TRUE(write_file(here_ / "seen.json", pretty(seen)));
+  EXPECT_EQ(train(here_, {"--config", "seen.json", "--out", "warned"}), 0);
+  EXPECT_NE(said_.find("warn: validation: 1 of the 1 samples from 0 on are among the 4 from 0 on"), std::string::npos) << said_;
+  EXPECT_EQ(train(here_, {"--config", "seen.json", "--out", "unwarned", "-q"}), 0);
+  EXPECT_EQ(said_, "") << "a warning is no error";
 }
 
 TEST_F(Resume, ARunThatHasEndedIsNotWrittenAnew) {

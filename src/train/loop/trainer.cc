@@ -278,7 +278,7 @@ class Run {
 Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options) {
   SLIP_TRY_(check_out(config.out, options.resume));
   SLIP_TRY(const std::string not_held_out, check_held_out(source, config));
-  if (!not_held_out.empty()) log(LogLevel::kWarn, "{}", not_held_out);
+  if (!not_held_out.empty() && !options.quiet && config.processes->rank() == 0) log(LogLevel::kWarn, "{}", not_held_out);
   TrainModel::set_threads(config.threads > 0 ? config.threads : usable_threads());
   Run run(config, source, options);
   SLIP_TRY_(run.prepare());

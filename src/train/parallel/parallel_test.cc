@@ -238,6 +238,17 @@ TEST_F(Together, OneTwoAndFourProcessesMakeTheSameCheckpoint) {
   EXPECT_EQ(log->substr(0, log->find("\"samples_per_s\"")), alone->substr(0, alone->find("\"samples_per_s\"")));
 }
 
+TEST_F(Together, TheFirstAloneWarns) {
+  json::object config = read_json(root_ / "c.json")->as_object();
+  config["data"].as_object()["size"] = 12;  // a step's samples: the second has the first's again
+  config["steps"] = 2;
+  config["validation"] = json::object{{"every", 2}, {"samples", 1}, {"first_sample", 0}};
+  ASSERT_TRUE(write_file(root_ / "seen.json", pretty(config)));
+  train(2, {"--config", "seen.json", "--out", "seen"});
+  EXPECT_NE(said(0).find("warn: validation: "), std::string::npos) << said(0);
+  EXPECT_EQ(said(1).find("validation"), std::string::npos) << said(1);
+}
+
 // Heads and adapters beside frozen models: their answers, draws and examples go by the sample's number, whoever has it.
 TEST_F(Together, HeadsAndAdaptersAreTheSameBitsOfOneAndFourProcesses) {
   for (const char* name : {"models", "configs"}) fs::create_directory_symlink(fs::path(SLIP_SOURCE_DIR) / name, root_ / name);
