@@ -88,7 +88,28 @@ def a_check_that_is_ended_ends_its_groups(folder):
     nobody_is_left(seconds, "correct.sh")
 
 
-CHECKS = [a_pack_replaces_nothing_but_a_pack, a_build_that_fails_ends_the_drives, a_check_that_is_ended_ends_its_groups]
+def one_that_starts_others_all_the_time_leaves_none(folder):
+    seconds = f"1002.{os.getpid()}"
+    file(f"{folder}/starts", f"#!/bin/bash\nwhile :; do\n  sleep {seconds} &\n  echo begun >>{folder}/log\n  sleep 0.01\ndone\n")
+    # Between reading the children and the kill there is time for many more.
+    file(f"{folder}/bin/cat", '#!/bin/bash\n/bin/cat "$@"\nsleep 0.3\n')
+    p = subprocess.Popen([f"{folder}/starts"])
+    end = time.monotonic() + 20
+    while not os.path.exists(f"{folder}/log"):
+        expect(time.monotonic() < end, "a process: to begin")
+        time.sleep(0.02)
+    env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+    ended = subprocess.run(["bash", "-c", f"set -eu; source {TOOLS}/end_tree.sh; end_tree {p.pid}"], env=env, timeout=120)
+    expect(ended.returncode == 0 and p.wait(10) == -signal.SIGTERM, f"end_tree: expected it ended by SIGTERM, got {p.returncode}")
+    nobody_is_left(seconds, "end_tree")
+
+
+CHECKS = [
+    a_pack_replaces_nothing_but_a_pack,
+    a_build_that_fails_ends_the_drives,
+    a_check_that_is_ended_ends_its_groups,
+    one_that_starts_others_all_the_time_leaves_none,
+]
 for check in CHECKS:
     with tempfile.TemporaryDirectory() as scratch:
         check(scratch)
