@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/slurm without a Slurm: slurm_scripts_test.py. What merge.py takes and refuses, and what the scripts do where another attempt runs or has left
 something behind. Stand-ins take the places of slipstream and srun. slurm_test.py runs them on a real controller."""
-import json, os, subprocess, sys, tempfile
+import fcntl, json, os, subprocess, sys, tempfile
 
 from slurm_cluster import DEPLOY, expect
 
@@ -87,6 +87,22 @@ echo whole >"$2"
         expect(sorted(os.listdir(out)) == ["gate", "log", "part-00000.jsonl"], f"{script}: no lock stays, got {os.listdir(out)}")
 
 
+def a_lock_that_nobody_lets_go(folder):
+    env = programs(folder, slipstream='echo begun >>"$LOG"\n') | {"SLIP_LOCK_SECONDS": "1"}
+    for script, args, lock in (("answers.sbatch", ["MODEL", "SET", "10"], "part-00000.jsonl.lock"), ("eval.sbatch", ["MODEL"], ".part-00000.jsonl.lock")):
+        out = tempfile.mkdtemp(dir=folder)
+        with open(f"{out}/{lock}", "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            attempt = start(script, *args, out, env=env | {"LOG": f"{out}/log"})
+            try:
+                told = attempt.communicate(timeout=10)[0]
+            except subprocess.TimeoutExpired:
+                told = ""
+                attempt.kill()
+        expect(attempt.wait() == 1 and f"{out}/{lock}: expected it free within 1 s, got it held by another attempt: start task 0 again" in told, f"{script}: {told}")
+        expect(os.listdir(out) == [lock], f"{script}: nothing begun, and the lock left to whoever holds it, got {os.listdir(out)}")
+
+
 def training_goes_on_from_whole_checkpoints(folder):
     env = programs(folder, srun='echo "$*"\n')
     for there, word in (([], "--config"), (["step-100.partial"], "--config"), (["step-100", "step-200.partial"], "--resume"), (["step-200.replaced", "step-200.partial"], "--resume")):
@@ -98,6 +114,6 @@ def training_goes_on_from_whole_checkpoints(folder):
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    for check in (parts_of_record_sets, two_attempts_at_a_part, training_goes_on_from_whole_checkpoints):
+    for check in (parts_of_record_sets, two_attempts_at_a_part, a_lock_that_nobody_lets_go, training_goes_on_from_whole_checkpoints):
         check(scratch)
         print(f"ok   {check.__name__}", flush=True)
