@@ -12,7 +12,7 @@
 #include "base/must_testing.h"
 #include "base/philox.h"
 #include "models/model.h"
-#include "train/loop/lora_example.h"
+#include "train/loop/learners/lora_example.h"
 #include "train/model/forward_rows.h"
 #include "train/objective/graph_cases_testing.h"
 

@@ -25,7 +25,7 @@
 #include "base/stack.h"
 #include "base/standard_streams.h"
 #include "train/loop/checkpoint.h"
-#include "train/loop/learner.h"
+#include "train/loop/learners/learner.h"
 #include "train/loop/same_config.h"
 #include "train/loop/trainer.h"
 #include "train/model/forward_rows.h"

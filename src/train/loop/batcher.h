@@ -9,7 +9,7 @@
 
 #include "train/data/source.h"
 #include "train/loop/config.h"
-#include "train/loop/lora_example.h"
+#include "train/loop/learners/lora_example.h"
 #include "train/model/rows.h"
 
 namespace slip {

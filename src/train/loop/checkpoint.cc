@@ -14,7 +14,7 @@
 #include "core/safetensors.h"
 #include "task/prompt.h"
 #include "text/tokenizer.h"
-#include "train/loop/learner.h"
+#include "train/loop/learners/learner.h"
 
 namespace slip {
 namespace fs = std::filesystem;

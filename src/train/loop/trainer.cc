@@ -19,7 +19,7 @@
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/held_out.h"
-#include "train/loop/learner.h"
+#include "train/loop/learners/learner.h"
 #include "train/loop/loss_log.h"
 #include "train/model/model_torch.h"
 

@@ -12,7 +12,7 @@
 #include "base/philox.h"
 #include "core/safetensors.h"
 #include "train/loop/checkpoint.h"
-#include "train/loop/lora_example.h"
+#include "train/loop/learners/lora_example.h"
 #include "train/loop/loss_log.h"
 #include "train/loop/optimizer.h"
 #include "train/loop/trainer.h"

@@ -16,7 +16,7 @@
 #include "decode/types/presets.h"
 #include "models/draft/dflash.h"
 #include "train/heads/pilot_network.h"
-#include "train/loop/head_learner.h"
+#include "train/loop/learners/head_learner.h"
 
 namespace slip {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole model under a teacher-forced objective; contract in learner.h.
-#include "train/loop/learner.h"
+#include "train/loop/learners/learner.h"
 
 #include <algorithm>
 #include <optional>

@@ -11,7 +11,7 @@
 #include "base/philox.h"
 #include "train/heads/network.h"
 #include "train/heads/target.h"
-#include "train/loop/learner.h"
+#include "train/loop/learners/learner.h"
 
 namespace slip {
 

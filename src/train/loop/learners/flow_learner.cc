@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "form/schema/values.h"
 #include "train/heads/flow_network.h"
-#include "train/loop/head_learner.h"
+#include "train/loop/learners/head_learner.h"
 #include "train/objective/objective.h"
 
 namespace slip {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See head_learner.h.
-#include "train/loop/head_learner.h"
+#include "train/loop/learners/head_learner.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Examples from the deployed loop; contracts in lora_example.h. The decoder knows nothing of it: an observer of draft lengths hears which
 // draws were tested, a wrapper around the model hears where a round ends, and rows are found again by their positions.
-#include "train/loop/lora_example.h"
+#include "train/loop/learners/lora_example.h"
 
 #include <algorithm>
 #include <cmath>

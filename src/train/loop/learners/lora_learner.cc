@@ -10,8 +10,8 @@
 
 #include "base/threads/threads.h"
 #include "train/loop/batcher.h"
-#include "train/loop/learner.h"
-#include "train/loop/lora_example.h"
+#include "train/loop/learners/learner.h"
+#include "train/loop/learners/lora_example.h"
 
 namespace slip {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "models/draft/dflash.h"
 #include "train/heads/dflash_network.h"
-#include "train/loop/head_learner.h"
+#include "train/loop/learners/head_learner.h"
 
 namespace slip {
 namespace {

@@ -13,7 +13,7 @@
 #include "train/data/known_keys.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
-#include "train/loop/learner.h"
+#include "train/loop/learners/learner.h"
 #include "train/model/weights.h"
 #include "train/parallel/shard_sum.h"
 

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "models/draft/commit_sampler.h"
 #include "train/heads/commit_network.h"
-#include "train/loop/head_learner.h"
+#include "train/loop/learners/head_learner.h"
 
 namespace slip {
 namespace {
