@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -126,14 +127,22 @@ TEST_F(PackedFolders, CarryPartsAlongAndNoOtherCopiesOfTheModel) {
     fs::create_directories((model / file).parent_path());
     ASSERT_TRUE(write_file(model / file, "x"));
   };
-  for (const char* part : {"head/config.json", "head/model.safetensors", "head/width.json", "lora/adapter_config.json",
-                           "lora/adapter_model.safetensors"})
-    put(part);
-  for (const char* other : {"original/consolidated.00.pth", "original/model.safetensors", "onnx/a/model.onnx"}) put(other);
+  constexpr std::array kParts = {"head/config.json",
+                                 "head/model.safetensors",
+                                 "head/width.json",
+                                 "lora/adapter_config.json",
+                                 "lora/adapter_model.safetensors",
+                                 "dflash/config.json",
+                                 "dflash/model-00001-of-00001.safetensors",
+                                 "dflash/model.safetensors.index.json"};
+  for (const char* part : kParts) put(part);
+  for (const char* other : {"original/consolidated.00.pth", "original/model.safetensors", "original/model.safetensors.index.json",
+                            "onnx/a/model.onnx", "dflash/pytorch_model.bin", "dflash/pytorch_model.bin.index.json"})
+    put(other);
   const fs::path packed = pack(model, WeightType::kI8);
-  for (const char* part : {"head/config.json", "head/model.safetensors", "head/width.json", "lora/adapter_model.safetensors"})
-    EXPECT_TRUE(fs::exists(packed / part)) << part;
-  for (const char* other : {"original", "onnx"}) EXPECT_FALSE(fs::exists(packed / other)) << other;
+  for (const char* part : kParts) EXPECT_TRUE(fs::exists(packed / part)) << part;
+  for (const char* other : {"original", "onnx", "dflash/pytorch_model.bin", "dflash/pytorch_model.bin.index.json"})
+    EXPECT_FALSE(fs::exists(packed / other)) << other;
 }
 
 TEST_F(PackedFolders, ReportTheErrorsOfTheirMatrices) {

@@ -145,13 +145,13 @@ bool is_weights(const fs::path& file) {
          std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view e) { return name.ends_with(e); });
 }
 
-/// Folders inside hold parts of their own that the engine reads: a draft adapter, a draft head. Their weights are copied where what says how
-/// to read them lies beside; other formats of the whole model (original/*.pth, onnx/) are not.
+/// Folders inside hold parts of their own that the engine reads: a draft adapter, a draft head. Their weights, and the index of those in shards, are
+/// copied where what says how to read them lies beside; other formats of the whole model (original/*.pth, onnx/) are not.
 bool is_of_part(const fs::path& file) {
   std::error_code ec;
   const fs::path folder = file.parent_path();
-  return file.extension() == ".safetensors" &&
-         (fs::exists(folder / "config.json", ec) || fs::exists(folder / "adapter_config.json", ec));
+  const bool read = file.extension() == ".safetensors" || file.filename().string().ends_with(".safetensors.index.json");
+  return read && (fs::exists(folder / "config.json", ec) || fs::exists(folder / "adapter_config.json", ec));
 }
 
 Status copy_rest(const fs::path& from, const fs::path& to, bool whole, const CancelToken& cancel) {
