@@ -261,11 +261,13 @@ struct EvaluateOptions {
 /// Metrics of a decoder over records.
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress = {}, const CancelToken& cancel = {});
-/// 16 hex digits that tell a model folder, or a record set, from others of its shape wherever it lies: over the names, the sizes and pieces of its
-/// files. Not a checksum: a change between the pieces is not seen.
-std::string folder_mark(const std::string& folder);
 /// The same from lines that evaluations wrote (`out`), such as those of shards. A record that comes twice under one decoder is kBadInput.
 Result<Report> merge_evaluations(const std::vector<std::string>& files, const std::string& csv = "");
+/// 16 hex digits that tell a model's folder, a record set (a folder with an index.json) or a single file from others of its shape wherever it lies: over
+/// the names, the sizes and pieces of its files, a set's shards among them. Not a checksum: a change between the pieces is not seen.
+std::string folder_mark(const std::string& path);
+/// Marks of the files and folders that the choice's words name (`measured:FILE`, `model:DIR`), a space behind each; those that are not there have none.
+std::string parts_mark(const DecoderChoice& choice);
 
 /// Who drives in drive, in which scenes, how late, and what is written.
 struct DriveOptions {

@@ -172,17 +172,11 @@ class Running {
     const std::string checkpoint = from.model.string();
     // Texts, since numbers that were written and read again may be of another kind.
     const auto text = [](const auto& number) { return fmt::format("{}", number); };
-    std::string parts;  // heads and calibrations that the decoder names
-    std::error_code ec;
-    for (const std::string* word : {&filled.decoder.drafter, &filled.decoder.verifier, &filled.decoder.width})
-      if (const size_t colon = word->find(':'); colon != std::string::npos)
-        if (const fs::path folder = word->substr(colon + 1); fs::is_directory(folder, ec))
-          parts += slipstream::folder_mark(folder.string()) + " ";
     return {{"weights", slipstream::folder_mark(mode.on.empty() ? checkpoint : mode.on)},
             {"checkpoint", slipstream::folder_mark(checkpoint)},  // of "on", whose own weights are others, the adapter
             {"head", slipstream::folder_mark(from.head.string())},
             {"decoder", fmt::format("{} {} {} {} {}", named.preset, named.schedule, named.drafter, named.verifier, named.width)},
-            {"parts", parts},
+            {"parts", slipstream::parts_mark(filled.decoder)},  // heads, calibrations and earlier answers
             {"trajectory_head", mode.head},
             {"texts", mode.texts},
             {"records", filled.records.empty() ? "simulated" : slipstream::folder_mark(filled.records)},

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -273,34 +272,6 @@ Status is_of_request(const std::string& question, const json::object& line) {
   return bad_input("expected custom_id {}, got {}", json::serialize(*wanted), got ? json::serialize(*got) : "none");
 }
 
-/// A record set's files by name, size, beginning and end: sets may hold more than one wants to read for this.
-std::string mark_of_set(const fs::path& set) {
-  std::error_code ec;
-  std::vector<fs::path> files;
-  if (fs::is_directory(set, ec)) {
-    for (fs::directory_iterator at(set, ec), end; !ec && at != end; at.increment(ec))
-      if (std::error_code of_one; at->is_regular_file(of_one)) files.push_back(at->path());
-    std::sort(files.begin(), files.end());
-  } else {
-    files.push_back(set);
-  }
-  constexpr std::streamoff kPiece = 1 << 16;
-  uint64_t h = kFnvStart;
-  std::string piece(kPiece, '\0');
-  for (const fs::path& file : files) {
-    const auto size = static_cast<std::streamoff>(fs::file_size(file, ec));
-    h = fnv1a(fmt::format("{} {}|", file.filename().string(), size), h);
-    std::ifstream in(file, std::ios::binary);
-    for (const std::streamoff at : {std::streamoff{0}, std::max(std::streamoff{0}, size - kPiece)}) {
-      in.seekg(at);
-      in.read(piece.data(), kPiece);
-      h = fnv1a(std::string_view(piece).substr(0, static_cast<size_t>(in.gcount())), h);
-      in.clear();
-    }
-  }
-  return fmt::format("{:016x}", h);
-}
-
 /// What all answers of this run go by.
 json::object asked_by(const BatchOptions& o, const std::vector<std::string>& questions, const std::string& fingerprint) {
   json::object out{{"model", fingerprint}};
@@ -310,8 +281,10 @@ json::object asked_by(const BatchOptions& o, const std::vector<std::string>& que
     out["requests"] = fmt::format("{:016x}", h);
     return out;
   }
-  out["records"] = mark_of_set(o.records);
+  out["records"] = slipstream::folder_mark(o.records);
   out["first"] = o.first;
+  if (const std::string parts = slipstream::parts_mark(o.request.decoder); !parts.empty()) out["parts"] = parts;
+  if (!o.request.trajectory_head.empty()) out["head"] = slipstream::folder_mark(o.request.trajectory_head);
   slipstream::Request asked = o.request;
   if (asked.decoder.preset == "auto") asked.decoder.preset.clear();  // what is taken where none is named
   if (auto settings = parse_json(slipstream::settings_of(asked), "settings"); settings && settings->is_object())

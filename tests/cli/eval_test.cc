@@ -115,5 +115,42 @@ TEST_F(Eval, AStudyRefusesTheEvaluationsOfAnother) {
   refused({"study", study("ar", 900000000)}, 3, "eval-m.json: weights: expected");
 }
 
+// The index of another record set of as many records may be the same: the shards tell. And what the decoder names counts, be it one file.
+TEST_F(Eval, AStudyRefusesTheEvaluationsOfOtherRecordsAndFiles) {
+  const std::string set = path("set"), other = path("other"), width = path("width.json");
+  for (const auto& [seed, out] : {std::pair{"1", set}, {"2", other}})
+    ASSERT_EQ(run({"simulate", "--seed", seed, "--count", "1", "--out", out}).code, 0);
+  fs::copy_file(model_ + "/width.json", width);
+  const Words study{"study", write("study.json", fmt::format(R"({{"name": "s", "seeds": [1], "out": "{}",
+      "arms": [{{"name": "a", "checkpoint": "{}"}}], "columns": ["m:forwards_per_answer"],
+      "modes": [{{"name": "m", "decoder": "scaffold-spec", "width": "measured:{}", "records": "{}", "count": 1}}]}})",
+                                                             path("study"), model_, width, set))};
+  const Ran first = run(study), again = run(study);
+  ASSERT_EQ(first.code, 0) << first.err;
+  ASSERT_EQ(again.code, 0) << again.err;
+  const std::string calibrated = read_bytes(width);
+  write_bytes(width, calibrated + "\n");
+  refused(study, 3, "eval-m.json: parts: expected");
+  write_bytes(width, calibrated);
+  fs::copy_file(other + "/shard-00000.slip", set + "/shard-00000.slip", fs::copy_options::overwrite_existing);
+  refused(study, 3, "eval-m.json: records: expected");
+}
+
+TEST_F(Eval, LinesOfOtherRecordsAndFilesAreNotGoneOnWith) {
+  const std::string set = path("set"), other = path("other"), width = path("width.json");
+  for (const auto& [seed, out] : {std::pair{"1", set}, {"2", other}})
+    ASSERT_EQ(run({"simulate", "--seed", seed, "--count", "1", "--out", out}).code, 0);
+  fs::copy_file(model_ + "/width.json", width);
+  const Words words = eval(
+      {"--records", set, "--decoder", "scaffold-spec", "--width", "measured:" + width, "--out", path("lines.jsonl"), "--resume"});
+  ASSERT_EQ(run(words).code, 0);
+  const std::string calibrated = read_bytes(width);
+  write_bytes(width, calibrated + "\n");
+  refused(words, 3, "parts: expected a line that was asked for with");
+  write_bytes(width, calibrated);
+  fs::copy_file(other + "/shard-00000.slip", set + "/shard-00000.slip", fs::copy_options::overwrite_existing);
+  refused(words, 3, "records: expected a line that was asked for with");
+}
+
 }  // namespace
 }  // namespace slip::test

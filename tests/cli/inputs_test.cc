@@ -373,6 +373,19 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   EXPECT_THAT(err(), testing::HasSubstr("expected " + path("answers.jsonl.partial.asked") + " beside it"));
 }
 
+TEST_F(Inputs, ARunGoesOnWithTheCalibrationThatItBeganWith) {
+  const std::string width = path("width.json"), out = path("answers.jsonl"),
+                    run = "$S run -m '" + demo_ + "' --records '" + path("scenes") + "' --out '" + out +
+                          "' --decoder scaffold-spec --width measured:'" + width + "'";
+  ASSERT_EQ(bash("$S simulate --seed 3 --count 3 --out '" + path("scenes") + "'"), 0) << err();
+  fs::copy_file(demo_ + "/width.json", width);
+  EXPECT_EQ(bash("ulimit -f 4; trap '' XFSZ; " + run), 5) << err();
+  write_bytes(width, read_bytes(width) + "\n");
+  write_bytes(out + ".partial", "{\"record\": 0, \"error\": {}}\n");
+  EXPECT_EQ(bash(run), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("expected answers with parts"));
+}
+
 TEST_F(Inputs, RequestsOfABatchHaveIdsOfTheirOwn) {
   const std::string request =
       R"({"custom_id": "one", "method": "POST", "url": "/v1/completions", "body": {"prompt": "go", "max_tokens": 2}})";

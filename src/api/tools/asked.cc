@@ -25,7 +25,7 @@ bool differ(const json::value& a, const json::value& b) {
 
 std::string told(const json::value& v) { return v.is_double() ? fmt::format("{}", v.get_double()) : shown_json(v); }
 
-/// The file's size and pieces of it.
+/// A file's name, its size and pieces of it, evenly spaced. Of a set's shard the first piece has the sum of its labels.
 uint64_t sampled(const fs::path& file, uint64_t h) {
   constexpr uint64_t kPieces = 16, kPiece = 4096;
   std::error_code ec;
@@ -44,48 +44,75 @@ uint64_t sampled(const fs::path& file, uint64_t h) {
   return h;
 }
 
-}  // namespace
-
-std::string weights_mark(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code ec;
-  for (fs::recursive_directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
-    if (at.depth() > 0) at.disable_recursion_pending();  // dflash, linear_spec_lora, commit_sampler
-    const fs::path ending = at->path().extension();
-    const std::string name = at->path().filename().string();
-    constexpr std::array kSaid = {"golden.json", "trainer.json"};  // of the model, not by it
-    if (ending == ".safetensors" || ending == ".bin" || ending == ".jinja" ||
-        (ending == ".json" && std::ranges::find(kSaid, name) == kSaid.end()))
-      files.push_back(at->path());
-  }
+std::string mark_of_files(std::vector<fs::path> files) {
   std::sort(files.begin(), files.end());
   uint64_t h = kFnvStart;
   for (const fs::path& file : files) h = sampled(file, h);
   return fmt::format("{:016x}", h);
 }
 
-std::string set_mark(const fs::path& folder) { return fmt::format("{:016x}", sampled(folder / "index.json", kFnvStart)); }
+bool is_of_model(const fs::path& file) {
+  constexpr std::array kSaid = {"golden.json", "trainer.json"};  // of the model, not by it
+  const fs::path ending = file.extension();
+  return ending == ".safetensors" || ending == ".bin" || ending == ".jinja" ||
+         (ending == ".json" && std::ranges::find(kSaid, file.filename().string()) == kSaid.end());
+}
+
+std::string model_mark(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ec;
+  for (fs::recursive_directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    if (at.depth() > 0) at.disable_recursion_pending();  // dflash, linear_spec_lora, commit_sampler
+    if (is_of_model(at->path())) files.push_back(at->path());
+  }
+  return mark_of_files(std::move(files));
+}
+
+std::string set_mark(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ec;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec))
+    if (std::error_code of_one; at->is_regular_file(of_one)) files.push_back(at->path());
+  return mark_of_files(std::move(files));
+}
+
+/// What a choice's words name that is there: folders of draft models, heads and samplers, files of answers, calibrations and classifiers. A pipe is
+/// left to its reader.
+std::vector<fs::path> named_by(const slipstream::DecoderChoice& choice) {
+  std::vector<fs::path> out;
+  std::error_code ec;
+  for (const std::string* word : {&choice.drafter, &choice.verifier, &choice.width}) {
+    const size_t colon = word->find(':');
+    if (colon == std::string::npos) continue;
+    fs::path named = word->substr(colon + 1);
+    if (fs::is_directory(named, ec) || fs::is_regular_file(named, ec)) out.push_back(std::move(named));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string mark_of(const fs::path& what) {
+  std::error_code ec;
+  if (!fs::is_directory(what, ec)) return mark_of_files({what});
+  return fs::exists(what / "index.json", ec) ? set_mark(what) : model_mark(what);
+}
 
 json::object asked_of_model(const fs::path& folder, const slipstream::EngineOptions& how,
                             const std::vector<slipstream::DecoderChoice>& choices, const std::string& trajectory_head) {
   if (folder.empty()) return {};
   json::object parts;
   std::error_code ec;
-  const auto part = [&](const std::string& word) {
-    const size_t colon = word.find(':');
-    const fs::path named = colon == std::string::npos ? fs::path(word) : fs::path(word.substr(colon + 1));
-    if (!named.empty() && fs::is_directory(named, ec))
-      parts[fs::weakly_canonical(named, ec).filename().string()] = weights_mark(named);
+  const auto part = [&](const fs::path& named) {
+    json::value& marks = parts[fs::weakly_canonical(named, ec).filename().string()];
+    const std::string mark = mark_of(named), before = marks.is_string() ? std::string(marks.get_string()) : "";
+    if (before.find(mark) == std::string::npos) marks = before.empty() ? mark : before + " " + mark;  // a/width.json, b/width.json
   };
   for (const slipstream::DecoderChoice& c : choices)
-    for (const std::string* word : {&c.drafter, &c.verifier, &c.width})
-      if (word->find(':') != std::string::npos) part(*word);
-  part(trajectory_head);
-  return {{"weights", weights_mark(folder)},
-          {"dtype", how.dtype},
-          {"kv", how.kv_type},
-          {"device", how.device},
-          {"parts", std::move(parts)}};
+    for (const fs::path& named : named_by(c)) part(named);
+  if (fs::is_directory(trajectory_head, ec)) part(trajectory_head);
+  return {
+      {"weights", mark_of(folder)}, {"dtype", how.dtype}, {"kv", how.kv_type}, {"device", how.device}, {"parts", std::move(parts)}};
 }
 
 std::string choice_line(const slipstream::DecoderChoice& choice) {
@@ -164,6 +191,12 @@ Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>
 
 namespace slipstream {
 
-std::string folder_mark(const std::string& folder) { return slip::api::weights_mark(folder); }
+std::string folder_mark(const std::string& path) { return slip::api::mark_of(path); }
+
+std::string parts_mark(const DecoderChoice& choice) {
+  std::string out;
+  for (const std::filesystem::path& named : slip::api::named_by(choice)) out += slip::api::mark_of(named) + " ";
+  return out;
+}
 
 }  // namespace slipstream

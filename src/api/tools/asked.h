@@ -12,15 +12,14 @@
 
 namespace slip::api {
 
-/// 16 hex digits that tell a model from others of the same shape, the same wherever the folder lies: FNV-1a of the name, the size and sixteen pieces of
-/// 4 KiB, evenly spaced, of each file of weights and of what answers go by (configurations, tokenizer, calibrations), heads and adapter in folders
-/// of its own with it. Not a checksum: a change between the pieces is not seen.
-std::string weights_mark(const std::filesystem::path& folder);
-/// The same of a record set's index.
-std::string set_mark(const std::filesystem::path& folder);
+/// 16 hex digits that tell a model's folder, a record set's or a file from others of the same shape, the same wherever it lies: FNV-1a of the name, the
+/// size and sixteen pieces of 4 KiB, evenly spaced, of each file. Of a model these are its weights and what answers go by (configurations, tokenizer,
+/// calibrations), heads and adapter in folders of its own with it; of a record set (a folder with an index.json) index and shards. Not a checksum: a
+/// change between the pieces is not seen.
+std::string mark_of(const std::filesystem::path& what);
 
-/// {"weights", "dtype", "kv", "device", "parts"} of a model under these options; parts: marks of the folders that choices and head name. Threads and
-/// instruction set are left out: the first changes no bit, and files of different machines may be merged.
+/// {"weights", "dtype", "kv", "device", "parts"} of a model under these options; parts: marks of the files and folders that choices and head name.
+/// Threads and instruction set are left out: the first changes no bit, and files of different machines may be merged.
 json::object asked_of_model(const std::filesystem::path& folder, const slipstream::EngineOptions& how,
                             const std::vector<slipstream::DecoderChoice>& choices = {}, const std::string& trajectory_head = {});
 /// The parts of a choice as options would say them: "scaffold-spec --width fixed:4".

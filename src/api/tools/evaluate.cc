@@ -79,7 +79,7 @@ struct AskedOfAll {
     AskedOfAll out{asked_of_model(folder, how, {o.decoder}, o.trajectory_head), {}};
     json::object& all = out.common;
     all["model"] = folder;
-    all["records"] = o.records.empty() ? "simulated" : set_mark(o.records);
+    all["records"] = o.records.empty() ? "simulated" : mark_of(o.records);
     all["temperature"] = o.temperature;
     if (o.temperature > 0 || !o.section_temperatures.empty()) all["seed"] = o.seed;
     json::object sections;
