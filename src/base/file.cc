@@ -99,6 +99,13 @@ Status write_file(const fs::path& file, std::string_view bytes) {
   return out.commit();
 }
 
+Status check_writable(const fs::path& file) {
+  std::error_code ec;
+  if (file.empty() || fs::is_fifo(file, ec)) return {};
+  SLIP_TRY(const AtomicFile trial, AtomicFile::create(file));
+  return {};
+}
+
 Result<AtomicFile> AtomicFile::create(const fs::path& file) {
   AtomicFile out;
   struct stat st {};

@@ -44,6 +44,9 @@ class AtomicFile {
   int fd_ = -1;
 };
 
+/// Can it be written? Hours may lie between this and its writing. Nothing of an empty name, and of a pipe, which would be at its end for its reader.
+Status check_writable(const std::filesystem::path& file);
+
 /// A read-only map of a whole file; the bytes live as long as any copy of the map. An empty file has an empty span.
 class MappedFile {
  public:

@@ -106,6 +106,23 @@ TEST_F(Files, FoldersThatLeadToAFileAreMadeAndGoWithAFileThatNeverCame) {
   EXPECT_FALSE(write_file(file_ / "below" / "file", "x"));
 }
 
+TEST_F(Files, ATrialSaysWhatCannotBeWrittenAndLeavesNothing) {
+  EXPECT_TRUE(check_writable({}));
+  EXPECT_TRUE(check_writable(folder_ / "c" / "d" / "file"));
+  EXPECT_TRUE(fs::is_empty(folder_));
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(check_writable(pipe)) << "a reader is not waited for";
+  ASSERT_TRUE(write_file(file_, "whole"));
+  EXPECT_TRUE(check_writable(file_));
+  EXPECT_EQ(*read_file(file_), "whole");
+  for (const fs::path& taken : {folder_, file_ / "below"}) {
+    const Status s = check_writable(taken);
+    ASSERT_FALSE(s) << taken;
+    EXPECT_NE(s.error().message.find("expected"), std::string::npos) << s.error().message;
+  }
+}
+
 // Killed with a file half written: nothing of it is left behind the next one. What a living writer holds stays.
 TEST_F(SystemDeathTest, WhatAKilledWriterLeftIsRemovedByTheNext) {
   const auto killed = [&] {

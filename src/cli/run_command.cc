@@ -133,11 +133,7 @@ Status check_outputs(const RunOptions& o) {
   std::error_code ec;
   SLIP_TRY_(check_against_inputs(o, "--trace", o.trace));
   SLIP_TRY_(check_against_inputs(o, "--picture", o.picture));
-  for (const std::string& file : {o.trace, o.picture}) {
-    if (file.empty() || fs::is_fifo(file, ec))
-      continue;  // a pipe that is opened and closed here would be at its end for its reader
-    SLIP_TRY(const AtomicFile trial, AtomicFile::create(file));
-  }
+  for (const std::string& file : {o.trace, o.picture}) SLIP_TRY_(check_writable(file));
   if (o.trace.empty() || o.picture.empty()) return {};
   if (fs::exists(o.trace, ec) && !fs::is_regular_file(o.trace, ec)) return {};  // /dev/null takes both
   if (fs::weakly_canonical(fs::absolute(o.trace, ec), ec) != fs::weakly_canonical(fs::absolute(o.picture, ec), ec)) return {};

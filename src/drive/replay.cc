@@ -60,6 +60,8 @@ Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings
       {"steps", std::move(steps)}};
 }
 
+std::string frame_name(size_t i) { return fmt::format("{:03}.png", i); }
+
 Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel) {
   std::error_code ec;
   std::filesystem::create_directories(folder, ec);
@@ -74,7 +76,7 @@ Status write_frames(const Episode& e, const std::filesystem::path& folder, const
     for (size_t c = 0; c < sim::kCameras; ++c)
       for (size_t y = 0; y < sim::kImageHeight; ++y)
         std::copy_n(pictures.data() + c * sim::kImageBytes + y * kLine, kLine, wide.rgb.data() + (y * sim::kCameras + c) * kLine);
-    SLIP_TRY_(save_png(folder / fmt::format("{:03}.png", i), wide));
+    SLIP_TRY_(save_png(folder / frame_name(i), wide));
   }
   return {};
 }

@@ -13,6 +13,8 @@ namespace slip::drive {
 /// "ego": [x, y, heading, v], "actors": [[x, y, heading, speed], ...], "plan": [[x, y], ...], "age_ms"}]}: metres, radians, the frame of the ego at
 /// the start. Of an episode with EpisodeSettings::record.
 Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings);
+/// "000.png" of picture 0: what write_frames calls them.
+std::string frame_name(size_t i);
 /// DIR/000.png ... : the three cameras side by side, ten a second.
 Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel);
 /// Cameras (foxglove.CompressedImage, PNG), /ego/pose and /ego/plan (PoseInFrame, PosesInFrame), /actors (SceneUpdate), /drive (speed, age

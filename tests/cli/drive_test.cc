@@ -86,6 +86,8 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
                     ever = "100000";  // of drives: whoever begins with them does not come back in time
   for (const auto& [option, ending] : {std::pair{"--csv", ".csv"}, {"--figure", ".png"}})
     refused({"drive", "--baselines", "expert", "--count", ever, option, below + ending}, 3, "taken");
+  for (const char* ending : {"", ".mcap"})  // before the model, which is not there either
+    refused(drive({"--model", path("nowhere"), "--video", below + ending}), 3, "taken");
   refused(drive({"--baselines", "expert,idm", "--picture", path("picture.png")}), 2, "expected one driver in one scene");
   refused(drive({"--model", model_, "--careful"}), 2, "--careful: expected --ensemble");
 }

@@ -155,18 +155,11 @@ Status check_not_in_set(const std::string& file, const std::string& set) {
   return usage_error("{}: expected a file to write outside of the record set {}, got one in it", file, set);
 }
 
-Status check_target(const std::filesystem::path& file) {
-  std::error_code ec;
-  if (file.empty() || std::filesystem::is_fifo(file, ec)) return {};
-  SLIP_TRY(const AtomicFile trial, AtomicFile::create(file));
-  return {};
-}
-
 Status check_figure_target(const std::filesystem::path& file) {
   if (file.empty()) return {};
   // A chart of nothing is never written: it is refused, and where nothing can be drawn for that reason first.
   if (Status drawn = draw_chart({}, file); !drawn && drawn.error().kind == ErrorKind::kUnsupported) return drawn;
-  return check_target(file);
+  return check_writable(file);
 }
 
 Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files) {

@@ -35,9 +35,7 @@ Status check_seeds(uint64_t first, int64_t count);
 /// kUsage where an output would stand among the files of a record set that is read. Nothing of an empty name.
 Status check_not_in_set(const std::string& file, const std::string& set);
 
-/// Can it be written? Hours may lie between this and its writing. Nothing of an empty name, and of a pipe, which would be at its end for its reader.
-Status check_target(const std::filesystem::path& file);
-/// The same of a figure, and kUnsupported where this build draws none.
+/// check_writable of a figure, and kUnsupported where this build draws none.
 Status check_figure_target(const std::filesystem::path& file);
 
 /// kUsage where two outputs of one command are one file. Those that are empty are not asked for.

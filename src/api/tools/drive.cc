@@ -297,6 +297,13 @@ class ToldPlanner : public drive::Planner {
   int64_t plans_ = 0;
 };
 
+bool is_recording(const std::filesystem::path& video) { return video.extension() == ".mcap"; }
+
+/// A recording is a file, other videos are folders, of which the first picture stands for all.
+Status check_video_target(const std::filesystem::path& video) {
+  return check_writable(video.empty() || is_recording(video) ? video : video / drive::frame_name(0));
+}
+
 /// One drive to look at.
 Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners& planners, const std::vector<uint32_t>& families,
                                     const std::vector<drive::Entrant>& entrants, const slipstream::Progress& progress,
@@ -321,7 +328,7 @@ Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners&
     SLIP_TRY(const json::object replay, drive::replay_of(e, settings));
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
   }
-  if (!o.video.empty() && std::filesystem::path(o.video).extension() == ".mcap")
+  if (is_recording(o.video))
     SLIP_TRY_(drive::write_mcap(e, settings, o.video, cancel));
   else if (!o.video.empty())
     SLIP_TRY_(drive::write_frames(e, o.video, cancel));
@@ -390,7 +397,8 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   }
   SLIP_TRY_(check_seeds(o.first_seed, o.count));
   if (folder.empty()) SLIP_TRY_(check_without_model(how, o));
-  for (const std::string* file : {&o.csv, &o.replay, &o.measure_latency}) SLIP_TRY_(check_target(*file));
+  for (const std::string* file : {&o.csv, &o.replay, &o.measure_latency}) SLIP_TRY_(check_writable(*file));
+  SLIP_TRY_(check_video_target(o.video));
   for (const std::string* file : {&o.figure, &o.picture}) SLIP_TRY_(check_figure_target(*file));
   Planners planners;
   const bool late = !o.latency.empty() || !o.delays_ms.empty();

@@ -298,12 +298,7 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o, AskedOfAll asked)
     files.limits = std::move(limits.get_object());
   }
   if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out) : files.lines.open(o.out));
-  // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
-  std::error_code ec;
-  for (const std::string* later : {&o.calibrate, &o.csv}) {
-    if (later->empty() || std::filesystem::is_fifo(*later, ec)) continue;
-    SLIP_TRY(const AtomicFile trial, AtomicFile::create(*later));
-  }
+  for (const std::string* later : {&o.calibrate, &o.csv}) SLIP_TRY_(check_writable(*later));
   return files;
 }
 

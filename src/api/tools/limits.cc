@@ -199,7 +199,7 @@ Status check(const slipstream::LimitsOptions& o, const std::string& model) {
     return usage_error("--measure: expected the prompts and pictures of its scenes, got --prompt-rows or --images beside it");
   if (o.light == 0 && !o.records.empty()) return usage_error("--records: expected --speed-of-light beside it, got none");
   if (o.acceptance > 1) return usage_error("--acceptance: expected 0 to 1, got {}", o.acceptance);
-  if (!o.out.empty()) SLIP_TRY_(check_target(std::filesystem::path(o.out) / "limits.json"));
+  if (!o.out.empty()) SLIP_TRY_(check_writable(std::filesystem::path(o.out) / "limits.json"));
   SLIP_TRY_(check_outputs({{"--figure", o.figure}, {"--decoder-figure", o.decoder_figure}}));
   SLIP_TRY_(check_figure("--figure", o.figure, !model.empty()));
   return check_figure("--decoder-figure", o.decoder_figure, !model.empty());

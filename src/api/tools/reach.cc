@@ -58,9 +58,7 @@ Status check_options(const std::string& folder, const slipstream::ReachOptions& 
   if (!o.replay.empty() && (o.episodes != 1 || !o.csv.empty()))
     return usage_error("--replay: expected one episode (--episodes 1) without --csv, got {}",
                        o.episodes != 1 ? fmt::format("{} episodes", o.episodes) : std::string("--csv"));
-  std::error_code ec;
-  for (const std::string* file : {&o.csv, &o.replay})  // before the work, not behind it
-    if (!file->empty() && !std::filesystem::is_fifo(*file, ec)) SLIP_TRY_(AtomicFile::create(*file));
+  for (const std::string* file : {&o.csv, &o.replay}) SLIP_TRY_(check_writable(*file));
   const std::vector<std::string> decoders = decoders_of(o);
   const bool second = std::find(decoders.begin(), decoders.end(), "draft-model") != decoders.end();
   for (const std::string& d : decoders) {

@@ -184,10 +184,7 @@ Status check_calibration(const BenchTextOptions& o) {
         "bench text: --calibrate: expected a fixed draft length (self-spec/exact/fixed:32), got {}, whose drafts are cut by the "
         "calibration of before",
         o.decoders.front());
-  std::error_code ec;
-  if (std::filesystem::is_fifo(o.calibrate, ec)) return {};
-  SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));  // hours may lie between this and its writing
-  return {};
+  return check_writable(o.calibrate);
 }
 
 Status write_calibration(Engine& engine, const DraftLengthCollector& collector, const Method& method, const BenchTextOptions& o) {
