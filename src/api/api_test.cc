@@ -581,6 +581,32 @@ TEST(Tools, TellWhatTheyAreDoing) {
   report = reach(root + "/models/reach-target", {}, {.decoders = {"scaffold-ar"}, .episodes = 1}, progress);
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_GT(told["warming up"], 1);
+
+  told.clear();
+  report =
+      reach(root + "/models/reach-target", {}, {.decoders = {"scaffold-ar"}, .episodes = 1, .replay = out("r.json")}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["reaching"], 1);
+}
+
+// Pictures take longer than the drive that they show. They can be cancelled, too: here behind the second moment's.
+TEST(Tools, ADriveTellsOfItsPictures) {
+  const slip::test::TemporaryFolder made;
+  for (const char* name : {"frames", "drive.mcap"}) {
+    std::vector<int64_t> told;
+    CancelToken cancel;
+    const Progress progress = [&](std::string_view stage, int64_t done, int64_t total) {
+      if (stage != "drawing") return;
+      told.push_back(done);
+      EXPECT_EQ(total, 121) << "a moment every tenth of 12 s";
+      if (done == 2) cancel.cancel();
+    };
+    const auto report =
+        drive("", {}, {.baselines = {"idm"}, .families = {"lead_stopped"}, .video = (made.path / name).string()}, progress, cancel);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().kind, ErrorKind::kCancelled);
+    EXPECT_EQ(told, (std::vector<int64_t>{1, 2})) << name;
+  }
 }
 
 // Ctrl-C reaches a conversion, which leaves nothing.

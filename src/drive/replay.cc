@@ -37,6 +37,10 @@ json::object step_json(const Snapshot& s) {
           {"age_ms", s.age_ms}};
 }
 
+void tell(const Drawn& drawn, const Episode& e, size_t i) {
+  if (drawn) drawn(static_cast<int64_t>(i) + 1, static_cast<int64_t>(e.snapshots.size()));
+}
+
 }  // namespace
 
 Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings) {
@@ -62,7 +66,7 @@ Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings
 
 std::string frame_name(size_t i) { return fmt::format("{:03}.png", i); }
 
-Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel) {
+Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel, const Drawn& drawn) {
   std::error_code ec;
   std::filesystem::create_directories(folder, ec);
   if (ec) return bad_input("{}: expected a folder that can be made, got {}", folder.string(), ec.message());
@@ -77,6 +81,7 @@ Status write_frames(const Episode& e, const std::filesystem::path& folder, const
       for (size_t y = 0; y < sim::kImageHeight; ++y)
         std::copy_n(pictures.data() + c * sim::kImageBytes + y * kLine, kLine, wide.rgb.data() + (y * sim::kCameras + c) * kLine);
     SLIP_TRY_(save_png(folder / frame_name(i), wide));
+    tell(drawn, e, i);
   }
   return {};
 }
@@ -139,7 +144,8 @@ std::vector<Other> others_of(const World& world) {
 
 }  // namespace
 
-Status write_mcap(const Episode& e, const EpisodeSettings& settings, const std::filesystem::path& file, const CancelToken& cancel) {
+Status write_mcap(const Episode& e, const EpisodeSettings& settings, const std::filesystem::path& file, const CancelToken& cancel,
+                  const Drawn& drawn) {
   SLIP_TRY(const World world, World::make(settings.seed, settings.family, settings.reactive));
   const std::vector<Other> others = others_of(world);
   SLIP_TRY(AtomicFile out, AtomicFile::create(file));
@@ -160,6 +166,7 @@ Status write_mcap(const Episode& e, const EpisodeSettings& settings, const std::
       w.add(channels.cameras[c], ns, message);
     }
     SLIP_TRY_(write(w.take()));
+    tell(drawn, e, i);
   }
   SLIP_TRY_(write(w.finish()));
   return out.commit();

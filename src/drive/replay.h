@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A drive to look at: every tenth of a second as JSON for a page or MCAP for Foxglove, pictures of the cameras, one picture from above.
 #pragma once
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
 
 #include "base/json.h"
 #include "drive/episode.h"
@@ -15,11 +18,14 @@ namespace slip::drive {
 Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings);
 /// "000.png" of picture 0: what write_frames calls them.
 std::string frame_name(size_t i);
+/// Told behind each moment whose pictures are drawn.
+using Drawn = std::function<void(int64_t done, int64_t total)>;
 /// DIR/000.png ... : the three cameras side by side, ten a second.
-Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel);
+Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel, const Drawn& drawn = {});
 /// Cameras (foxglove.CompressedImage, PNG), /ego/pose and /ego/plan (PoseInFrame, PosesInFrame), /actors (SceneUpdate), /drive (speed, age
 /// of the plan), ten a second.
-Status write_mcap(const Episode& e, const EpisodeSettings& settings, const std::filesystem::path& file, const CancelToken& cancel);
+Status write_mcap(const Episode& e, const EpisodeSettings& settings, const std::filesystem::path& file, const CancelToken& cancel,
+                  const Drawn& drawn = {});
 /// From above: the road, where the ego drove and where the expert did, everybody's boxes every second.
 Result<MapView> view_of(const Episode& e, const Episode& expert, const EpisodeSettings& settings, std::string title);
 

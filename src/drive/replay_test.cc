@@ -49,7 +49,10 @@ TEST(Recording, IsReadBackAsItWasDriven) {
   e.snapshots.resize(3);
   const test::TemporaryFolder folder;
   const std::string file = (folder.path / "drive.mcap").string();
-  ASSERT_TRUE(write_mcap(e, settings(), file, {}));
+  std::vector<std::pair<int64_t, int64_t>> told;
+  const auto drawn = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
+  ASSERT_TRUE(write_mcap(e, settings(), file, {}, drawn));
+  EXPECT_EQ(told, (std::vector<std::pair<int64_t, int64_t>>{{1, 3}, {2, 3}, {3, 3}}));
   const auto bytes = read_file(file);
   ASSERT_TRUE(bytes);
   const Bytes view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
@@ -72,6 +75,16 @@ TEST(Recording, IsReadBackAsItWasDriven) {
   cancelled.cancel();
   EXPECT_EQ(write_mcap(e, settings(), file + "2", cancelled).error().kind, ErrorKind::kCancelled);
   EXPECT_FALSE(std::filesystem::exists(file + "2"));
+}
+
+TEST(Frames, AreToldOneByOne) {
+  Episode e = episode();
+  e.snapshots.resize(2);
+  const test::TemporaryFolder folder;
+  std::vector<std::pair<int64_t, int64_t>> told;
+  ASSERT_TRUE(write_frames(e, folder.path, {}, [&](int64_t done, int64_t total) { told.emplace_back(done, total); }));
+  EXPECT_EQ(told, (std::vector<std::pair<int64_t, int64_t>>{{1, 2}, {2, 2}}));
+  EXPECT_TRUE(std::filesystem::exists(folder.path / frame_name(1)));
 }
 
 TEST(Picture, ShowsBothWaysAndEverybody) {

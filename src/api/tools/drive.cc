@@ -328,10 +328,13 @@ Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners&
     SLIP_TRY(const json::object replay, drive::replay_of(e, settings));
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
   }
+  const auto drawn = [&](int64_t done, int64_t total) {
+    if (progress) progress("drawing", done, total);
+  };
   if (is_recording(o.video))
-    SLIP_TRY_(drive::write_mcap(e, settings, o.video, cancel));
+    SLIP_TRY_(drive::write_mcap(e, settings, o.video, cancel, drawn));
   else if (!o.video.empty())
-    SLIP_TRY_(drive::write_frames(e, o.video, cancel));
+    SLIP_TRY_(drive::write_frames(e, o.video, cancel, drawn));
   const drive::Drove drove{families.front(), o.first_seed, 0, drive::score_episode(e, best), e.calls, e.invalid};
   if (!o.picture.empty()) {
     const std::string title = fmt::format("{} {}: {}, score {:.3f}", sim::family_names()[settings.family], settings.seed,

@@ -137,7 +137,10 @@ Result<slipstream::Report> reach_all(const std::string& folder, const slipstream
   if (!o.replay.empty()) {
     if (all.size() > 2)
       return usage_error("--replay: expected one decoder with one number of drafts and one radius, got {} of them", all.size() - 1);
-    SLIP_TRY(const drive::ReachEpisode e, drive::reach_episode(*engine, all.back().who, o.first_seed, cancel));
+    const auto told = [&](int64_t steps) {  // how many there will be, nobody knows
+      if (progress) progress("reaching", steps, 0);
+    };
+    SLIP_TRY(const drive::ReachEpisode e, drive::reach_episode(*engine, all.back().who, o.first_seed, cancel, told));
     const json::object replay = drive::replay_json(e, all.back().who, o.first_seed);
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
     return report_of(replay, fmt::format("{} written: {} after {} steps\n", o.replay, sim::words(e.end), e.moments.size()));

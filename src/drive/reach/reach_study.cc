@@ -37,7 +37,8 @@ double share(double part, int64_t whole) { return share(part, static_cast<double
 
 }  // namespace
 
-Result<ReachEpisode> reach_episode(Engine& engine, const Reacher& who, uint64_t seed, const CancelToken& cancel) {
+Result<ReachEpisode> reach_episode(Engine& engine, const Reacher& who, uint64_t seed, const CancelToken& cancel,
+                                   const std::function<void(int64_t steps)>& told) {
   ReachEpisode out;
   sim::Reach world(seed);
   while (world.waits() && out.end == sim::ReachEnd::kGoesOn) out.end = world.step(sim::kArmStays);
@@ -65,6 +66,7 @@ Result<ReachEpisode> reach_episode(Engine& engine, const Reacher& who, uint64_t 
       ++out.counts.invalid;  // it stays where it is for this step
     out.moments.push_back(m);
     out.end = world.step(m.step);
+    if (told) told(static_cast<int64_t>(out.moments.size()));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 // formulas of speculative decoding say of them. Counts and successes depend on no clock.
 #pragma once
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,8 +44,9 @@ struct ReachEpisode {
   ReachCounts counts;
   std::vector<ReachMoment> moments;  // behind the wait
 };
-/// `seed` says where tool and object begin. Errors of the engine; kCancelled between answers.
-Result<ReachEpisode> reach_episode(Engine& engine, const Reacher& who, uint64_t seed, const CancelToken& cancel);
+/// `seed` says where tool and object begin. Errors of the engine; kCancelled between answers. `told`, where it is, of every step.
+Result<ReachEpisode> reach_episode(Engine& engine, const Reacher& who, uint64_t seed, const CancelToken& cancel,
+                                   const std::function<void(int64_t steps)>& told = {});
 
 /// All episodes of one reacher.
 struct Reached {
