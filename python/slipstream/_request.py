@@ -83,15 +83,15 @@ def _make_request(
         request.set_messages(_json_of("messages", list(_several("messages", messages))))
     for text in [stop] if isinstance(stop, str) else _several("stop", stop):
         request.set_option("stop", text_of("stop", text))
-    request.set_option("trajectory_head", path_of("trajectory_head", trajectory_head or ""))
+    request.set_option("trajectory_head", path_of("trajectory_head", "" if trajectory_head is None else trajectory_head))
     _set_form(request, form)
     if previous_answer is not None:
         request.previous_answer = _document_of(previous_answer)
-    for section, temperature in _mapping("section_temperatures", section_temperatures or {}).items():
+    for section, temperature in _mapping("section_temperatures", {} if section_temperatures is None else section_temperatures).items():
         request.set_option("section_temperatures", f"{section}={_spelled('section_temperatures', 'number', temperature)}")
     if cancel is not None:
         if not isinstance(cancel, CancelToken):
-            raise TypeError(f"cancel: expected a CancelToken, got {cancel!r}")
+            raise TypeError(f"cancel: expected a CancelToken, got {_shown(cancel)}")
         request.set_cancel(cancel)
     if timeout_s is not None:
         request.set_timeout(number_of("timeout_s", timeout_s))
@@ -126,33 +126,57 @@ def _spelled(name, kind, value):
         if kind == "flag" and type(value).__name__ in ("bool", "bool_"):
             return "true" if value else "false"
         if kind == "whole" and not isinstance(value, bool):
-            return str(value.__index__())
+            return str(_written(value.__index__()))
         if kind == "number" and not isinstance(value, (bool, str, bytes)):
             return repr(float(value))
         if kind == "text" and not isinstance(value, bytes):
             return os.fspath(value)
+    except (OverflowError, ValueError):  # 10**400 is no float
+        raise ValueError(f"{name}: expected a number in its range, got {_shown(value)}") from None
     except (AttributeError, TypeError):
         pass
-    raise TypeError(f"{name}: expected {_TYPES[kind].__name__}, got {value!r}")
+    raise TypeError(f"{name}: expected {_TYPES[kind].__name__}, got {_shown(value)}")
+
+
+_MOST_BITS = 256  # more than any number here has; of 10**5000 Python writes no digits
+
+
+def _written(number):
+    if number.bit_length() > _MOST_BITS:
+        raise OverflowError
+    return number
+
+
+def _shown(value):
+    """A value as a message tells it."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length()} bits"
+    try:
+        return repr(value)
+    except ValueError:  # such a number is in it
+        return f"a {type(value).__name__}"
 
 
 def path_of(name, value):
     """The bytes of a path, as the system takes them."""
     if not isinstance(value, (str, bytes, os.PathLike)):
-        raise TypeError(f"{name}: expected a path, got {value!r}")
+        raise TypeError(f"{name}: expected a path, got {_shown(value)}")
     return os.fsencode(value)
 
 
 def text_of(name, value):
     if not isinstance(value, str):
-        raise TypeError(f"{name}: expected str, got {value!r}")
+        raise TypeError(f"{name}: expected str, got {_shown(value)}")
     return value
 
 
 def whole_of(name, value, least=-(2**31), most=2**31 - 1):
-    number = int(_spelled(name, "whole", value))
+    try:
+        number = int(_spelled(name, "whole", value))
+    except ValueError:
+        number = value.__index__()
     if not least <= number <= most:
-        raise ValueError(f"{name}: expected a whole number from {least} to {most}, got {number}")
+        raise ValueError(f"{name}: expected a whole number from {least} to {most}, got {_shown(number)}")
     return number
 
 
@@ -166,7 +190,7 @@ def _several(name, values):
     try:
         iter(values)
     except TypeError:
-        raise TypeError(f"{name}: expected several, got {values!r}") from None
+        raise TypeError(f"{name}: expected several, got {_shown(values)}") from None
     return values
 
 
@@ -174,7 +198,7 @@ def _mapping(name, value, expected="a dict"):
     try:
         return dict(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected {expected}, got {value!r}") from None
+        raise TypeError(f"{name}: expected {expected}, got {_shown(value)}") from None
 
 
 def _json_of(name, value):
@@ -188,7 +212,7 @@ def _document_of(previous_answer):
     if isinstance(previous_answer, str):
         return previous_answer
     if not hasattr(previous_answer, "to_json"):
-        raise TypeError(f"previous_answer: expected an Answer or its to_json(), got {previous_answer!r}")
+        raise TypeError(f"previous_answer: expected an Answer or its to_json(), got {_shown(previous_answer)}")
     return previous_answer.to_json()
 
 
