@@ -69,6 +69,7 @@ struct RunOptions {
   double fps = 2;
   std::string trace, picture;
   std::string records, batch, out;  // many answers: a record set, or a file of OpenAI's batch format
+  std::string name;                 // of the model to the requests of that file
   int64_t first = 0, count = 0;
   int32_t at_once = 16;
   bool json = false, has_prompt = false, max_tokens_given = false, stream = false, verbose = false;

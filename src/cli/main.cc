@@ -115,7 +115,13 @@ void run_command(CLI::App& app, Chosen& chosen) {
       "--out", o.out, "JSON lines to write, one an answer; OUT.partial until all are there, from which a stopped run goes on");
   auto* records = c->add_option("--records", o.records, "a record set: an answer for each record")->needs(out);
   auto* batch =
-      c->add_option("--batch", o.batch, "a file of OpenAI's batch format: an answer for each line")->needs(out)->excludes(records);
+      c->add_option(
+           "--batch", o.batch,
+           "a file of OpenAI's batch format: an answer for each line; requests with \"trajectory_head\": true are planned by "
+           "--trajectory-head, the one option of an answer that stands beside it")
+          ->needs(out)
+          ->excludes(records);
+  c->add_option("--name", o.name, "the model's name to the requests of --batch (default: its folder's)")->needs(batch);
   c->add_option("--first", o.first, "first record of --records")->check(whole(int64_t{0}, kMostRecords))->needs(out);
   c->add_option("--count", o.count, "records of --records; 0: all")->check(whole(int64_t{0}, kMostRecords))->needs(out);
   c->add_option("--at-once", o.at_once, "answers of --records or --batch under way together")->check(whole(1, 256))->needs(out);

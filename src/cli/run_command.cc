@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/file.h"
 #include "base/standard_streams.h"
@@ -196,7 +197,7 @@ Status check_form(const RunOptions& o, slipstream::Request& r) {
   return slipstream::check_request(r, o.model);
 }
 
-/// Of a batch every request says itself what it wants: nothing is passed over.
+/// Of a batch every request says itself what it wants, also whether the trajectory head plans: nothing else is passed over.
 Status check_batch(const RunOptions& o) {
   const auto refuse = [](std::string_view name) {
     return usage_error("--{}: expected requests that say what they want, got an option for all of them beside --batch", name);
@@ -209,12 +210,14 @@ Status check_batch(const RunOptions& o) {
                                     {o.has_prompt, "prompt"},
                                     {o.max_tokens_given, "max-tokens"}})
     if (given) return refuse(name);
+  constexpr std::string_view kHead = "trajectory_head";
   slipstream::Request usual;
   usual.form = "model";
   SLIP_TRY(const json::value was, parse_json(slipstream::settings_of(usual), "settings"));
   SLIP_TRY(const json::value is, parse_json(slipstream::settings_of(o.request), "settings"));
   for (const slipstream::RequestOption& option : slipstream::request_options())
-    if (was.at(option.name) != is.at(option.name)) return refuse(option.flag.empty() ? option.name : option.flag);
+    if (option.name != kHead && was.at(option.name) != is.at(option.name))
+      return refuse(option.flag.empty() ? option.name : option.flag);
   return {};
 }
 
@@ -228,13 +231,17 @@ Status run_many(const RunOptions& o) {
                          .count = o.count,
                          .at_once = o.at_once,
                          .request = o.request,
+                         .name = o.name,
                          .engine = o.engine};
   for (const auto& [given, name] : {std::pair{!o.trace.empty(), "--trace"},
                                     {!o.picture.empty(), "--picture"},
                                     {o.stream, "--stream"},
                                     {!o.record.empty(), "--record"}})
     if (given) return usage_error("{}: expected one answer to write, got --records or --batch", name);
-  if (!o.batch.empty()) SLIP_TRY_(check_batch(o));
+  if (!o.batch.empty()) {
+    SLIP_TRY_(check_batch(o));
+    b.engine.trajectory_head = std::exchange(b.request.trajectory_head, {});
+  }
   SLIP_TRY_(read_form(b.request));
   SLIP_TRY_(check_form(o, b.request));
   Bars bars;

@@ -272,6 +272,12 @@ Status is_of_request(const std::string& question, const json::object& line) {
   return bad_input("expected custom_id {}, got {}", json::serialize(*wanted), got ? json::serialize(*got) : "none");
 }
 
+/// What the requests of a batch call the model.
+std::string name_of(const BatchOptions& o) {
+  std::error_code ec;
+  return o.name.empty() ? fs::weakly_canonical(o.model, ec).filename().string() : o.name;
+}
+
 /// What all answers of this run go by.
 json::object asked_by(const BatchOptions& o, const std::vector<std::string>& questions, const std::string& fingerprint) {
   json::object out{{"model", fingerprint}};
@@ -279,6 +285,7 @@ json::object asked_by(const BatchOptions& o, const std::vector<std::string>& que
     uint64_t h = kFnvStart;
     for (const std::string& q : questions) h = fnv1a(q + "\n", h);
     out["requests"] = fmt::format("{:016x}", h);
+    out["name"] = name_of(o);
     return out;
   }
   out["records"] = slipstream::folder_mark(o.records);
@@ -349,9 +356,8 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   SLIP_TRY_(lines.check_asked(asked_by(o, questions, service.fingerprint())));
   Allowed allowed;
   for (std::string& form : slipstream::builtin_forms()) allowed.builtin.insert(std::move(form));
-  const std::string name = fs::weakly_canonical(o.model, ec).filename().string();
   const AskOne ask = o.batch.empty() ? ask_records(service, o, cancel)
-                                     : ask_requests(service, questions, allowed, name, o.engine.trajectory_head, cancel);
+                                     : ask_requests(service, questions, allowed, name_of(o), o.engine.trajectory_head, cancel);
   SLIP_TRY(BatchDone done, run_all(lines, total, o.at_once, o.batch.empty(), ask, progress, cancel));
   SLIP_TRY_(lines.finish());
   done.remarks = std::move(remarks);

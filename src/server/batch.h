@@ -15,8 +15,9 @@ struct BatchOptions {
   std::string batch;             // or requests: {"custom_id", "method", "url", "body"} a line
   int64_t first = 0, count = 0;  // of records; 0: all behind `first`
   int32_t at_once = 16;
-  slipstream::Request request;  // what all records have in common
-  slipstream::EngineOptions engine;
+  slipstream::Request request;       // what all records have in common
+  std::string name;                  // of the model to the requests of a batch; empty: its folder's
+  slipstream::EngineOptions engine;  // with the trajectory head of requests that ask for one
 };
 
 struct BatchDone {

@@ -312,7 +312,7 @@ class Parser {
 }  // namespace
 
 std::string name_head(const std::string& own, bool asked, slipstream::Request& request) {
-  if (asked && own.empty()) return "trajectory_head: expected a server that has one (--trajectory-head), got one without";
+  if (asked && own.empty()) return "trajectory_head: expected one beside the model (--trajectory-head), got none";
   if (!asked && request.fast_plan) return "fast_plan: expected trajectory_head beside it, got none";
   if (asked) request.trajectory_head = own;
   return "";

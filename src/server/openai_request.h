@@ -48,7 +48,7 @@ std::optional<Refusal> check_of_file(const CompletionRequest& request);
 std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budget, const Allowed& allowed);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
-/// A request is planned by the server's own trajectory head (a folder, or none), where that is `asked`. Empty, or what is wrong.
+/// A request is planned by the trajectory head (a folder, or none) beside the model, where that is `asked`. Empty, or what is wrong.
 std::string name_head(const std::string& own, bool asked, slipstream::Request& request);
 /// What a request that names no decoder is answered by: the server's own. Who names `auto` has named one.
 void take_own_decoder(const slipstream::DecoderChoice& own, bool names_auto, slipstream::Request& request);

@@ -115,6 +115,7 @@ TEST_F(Cli, OptionsThatCannotActTogetherAreRefused) {
   refused({"run", "--model", "m", "--record", "s:0", "--image", "x.png"}, 2, "--record");
   refused({"run", "--model", "m", "--record", "s:0", "--video", "folder"}, 2, "--record");
   refused({"run", "--model", "m", "--prompt", "a", "--fps", "4"}, 2, "--fps");
+  refused({"run", "--model", "m", "--prompt", "a", "--name", "car"}, 2, "--batch");
   for (const char* made : {"--cameras", "--width", "--height"})
     refused({"bench", "vision", "--model", "m", "--image", "x.png", made, "40"}, 2, made);
   refused({"run", "--model", "m", "--prompt", "a", "--trace", path("a"), "--picture", path("folder/../a")}, 2,

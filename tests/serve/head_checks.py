@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of a trajectory head: told as they come, there when a deadline passes, and nothing of the answer depends on them."""
-import os, tempfile, time
+import json, os, subprocess, tempfile, time
 
 from asking import expect, scene, with_decoder
 from client import Server, WebSocket, pack, unpack
@@ -84,3 +84,29 @@ def a_heads_plans_come_early_and_change_no_byte(server):
             expect(part["plan_source"] == "head" and part["after_section"] in early, f"the websocket's: {part}")
             expect(part["actions"][b"shape"] == [25, 2], f"{part}")
             ws.close()
+
+
+@check
+def a_file_of_requests_may_ask_for_the_head_and_another_name(server):
+    """`run --batch` takes both as `serve` does, and its answers are those that a server gives."""
+    body, _ = scene(server)
+    own = {**body, "model": "car-7"}
+    headed = {**own, "slipstream": {**body["slipstream"], "trajectory_head": True}}
+    asked = {"headed": headed, "own": own, "other": {**body, "model": os.path.basename(MODEL)}}
+    with tempfile.TemporaryDirectory() as folder:
+        head, requests, out = (os.path.join(folder, name) for name in ("head", "requests.jsonl", "out.jsonl"))
+        write_random_head(MODEL, head)
+        with open(requests, "w") as f:
+            for name, request in asked.items():
+                f.write(json.dumps({"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": request}) + "\n")
+        r = subprocess.run([BINARY, "run", "--model", MODEL, "--batch", requests, "--out", out, "--trajectory-head", head, "--name", "car-7"],
+                           capture_output=True, text=True, timeout=300)
+        expect(r.returncode == 0, f"exit {r.returncode}: {r.stderr[-300:]}")
+        told = {line["custom_id"]: line["response"] for line in map(json.loads, open(out))}
+        with Server(BINARY, MODEL, "--trajectory-head", head, "--name", "car-7") as named:
+            served = named.chat(headed)[1]
+    answers = {name: told[name]["body"] for name in ("headed", "own")}
+    expect(all(a["model"] == "car-7" for a in answers.values()), f"whose answers: {told}")
+    expect([answers[name]["slipstream"]["plan_source"] for name in ("headed", "own")] == ["head", "answer"], "the head plans for who asks")
+    expect(answers["headed"]["slipstream"]["trajectory"] == served["slipstream"]["trajectory"], "a server's plan")
+    expect(told["other"]["status_code"] == 404, f"the folder's name is another model's: {told['other']}")
