@@ -218,16 +218,34 @@ class Page : public testing::Test {
       const int expected = b.has("exits") ? std::stoi(b.marks.at("exits")) : 0;
       EXPECT_EQ(run(b), expected) << where << "\n" << b.text() << printed_;
     }
-    if (b.has("compiles")) {
-      const Block compile{.line = b.line,
-                          .language = "sh",
-                          .lines = {"c++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Iinclude '" + b.marks.at("file") + "'"},
-                          .marks = {}};
-      EXPECT_EQ(run(compile), 0) << where << "\n" << printed_;
+    if (b.has("beside")) put_beside(b.marks.at("beside"));
+    if (b.has("compiles") || b.has("compiles and runs")) {
+      const Block program{.line = b.line, .language = "sh", .lines = lines_of_program(b), .marks = {}};
+      EXPECT_EQ(run(program), 0) << where << "\n" << printed_;
     }
-    static const std::set<std::string> kMarks{"file", "from",      "prints",        "exits", "not run",  "compiles",
-                                              "long", "shortened", "until stopped", "needs", "in source"};
+    static const std::set<std::string> kMarks{
+        "file", "from",      "prints",        "exits", "not run",   "compiles",         "beside",
+        "long", "shortened", "until stopped", "needs", "in source", "compiles and runs"};
     for (const auto& [mark, value] : b.marks) EXPECT_TRUE(kMarks.contains(mark)) << where << ": " << mark;
+  }
+
+  /// "a/b.png as c.png d.png": the project's file under the names that the page knows.
+  void put_beside(const std::string& mark) const {
+    std::istringstream in(mark);
+    std::string file, as;
+    in >> file >> as;
+    ASSERT_EQ(as, "as") << "expected A as B, got " << mark;
+    for (std::string name; in >> name;) fs::copy_file(kRoot / file, folder_ / name);
+  }
+
+  /// A program of the page: compiled, and where it is to run and a library is there, linked to it and run.
+  static std::vector<std::string> lines_of_program(const Block& b) {
+    const std::string compile = "c++ -std=c++20 -Wall -Wextra -Werror -Iinclude '" + b.marks.at("file") + "' ";
+#ifdef SLIP_LIBRARY
+    const std::string library = SLIP_LIBRARY, folder = fs::path(library).parent_path().string();
+    if (b.has("compiles and runs")) return {compile + "'" + library + "' '-Wl,-rpath," + folder + "' -o program", "./program"};
+#endif
+    return {compile + "-fsyntax-only"};
   }
 
   /// Each line of the block stands in `text`, one behind the other.

@@ -2,6 +2,7 @@
 // What is asked: images, ego history or text, a form, and how to decode. One request is one answer.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,10 +45,18 @@ Result<Video> read_video(const std::string& folder, double fps = 2);
 struct EgoState {
   float t_s = 0, x = 0, y = 0, vx = 0, vy = 0, ax = 0, ay = 0;
 };
-/// Where the route goes, and where the car has been.
+using EgoHistory = std::array<EgoState, 16>;  // at 4 Hz, t = -3.75 .. 0 s, oldest first
+/// Of a car that has stood still all the while: every time set, every other number 0.
+constexpr EgoHistory history_at_rest() {
+  constexpr float kRateHz = 4;
+  EgoHistory out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].t_s = (static_cast<float>(i) - static_cast<float>(out.size() - 1)) / kRateHz;
+  return out;
+}
+/// Where the route goes, and where the car has been: at rest and going straight on, where nobody says.
 struct Ego {
-  std::string intent = "GO_STRAIGHT";      // GO_STRAIGHT, GO_LEFT, GO_RIGHT
-  std::array<EgoState, 16> history_4hz{};  // t = -3.75 .. 0 s, oldest first
+  std::string intent = "GO_STRAIGHT";  // GO_STRAIGHT, GO_LEFT, GO_RIGHT
+  EgoHistory history_4hz = history_at_rest();
 };
 /// {"intent": "...", "history": [[t, x, y, vx, vy, ax, ay], ...]}, oldest first, in the frame of the last state, whose t is 0: the file of
 /// `run --ego` (docs/guide/inputs.md). States at another rate than 4 Hz are resampled. kBadInput for unknown keys, times that do not end at 0
