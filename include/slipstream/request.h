@@ -148,7 +148,8 @@ struct Request {
   bool blank_images = false;      // grey in place of the images: how much the cameras matter
   bool reuse_prompt = true;       // rows of the prompt that the request before had too are not run again; same answer either way
   CancelToken cancel;             // copies of a request share it: a frame with a deadline of its own wants a new one
-  /// What may draft where it is an answer in the same form (and the decoder names no drafter): an earlier answer, or a text. Same bytes.
+  /// What may draft where it is an answer in the same form (and neither the decoder nor `previous_answer` says what drafts): an earlier answer,
+  /// or a text. The bytes are the same; what is no such answer is passed over.
   std::shared_ptr<const Answer> previous;
   std::string prediction;
   std::shared_ptr<const RecordTruth> truth;  // of request_of_record and request_of_scene

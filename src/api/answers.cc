@@ -169,7 +169,10 @@ slipstream::Answer answer_from(Answer answer, Request request, const slipstream:
   impl->asked.images.clear();
   impl->asked.videos.clear();
   impl->asked.previous_answer.clear();
+  impl->asked.previous = nullptr;  // which would hold the one before it, and so on
+  impl->asked.prediction.clear();
   impl->request.videos.clear();  // no picture shows them
+  impl->request.previous = nullptr;
   out.impl = std::move(impl);
   return out;
 }

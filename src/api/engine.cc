@@ -8,6 +8,7 @@
 #include "api/boundary.h"
 #include "api/callbacks.h"
 #include "api/choice.h"
+#include "api/earlier.h"
 #include "api/engines.h"
 #include "api/requests.h"
 #include "api/slots.h"
@@ -118,15 +119,10 @@ Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_even
   SLIP_TRY(request.method, api::method_from(decoder, request.visibility, engine.get(), !text));
   SLIP_TRY_(asked.cancel.check("admit", 0, "passes"));
   slip::FormPtr form;
-  if (!text && (on_event || !asked.previous_answer.empty())) {
+  if (!text && (on_event || !asked.previous_answer.empty() || api::may_draft_earlier(asked))) {
     SLIP_TRY(form, engine->form_of(request));
   }
-  slip::PreviousAnswer previous;
-  if (!asked.previous_answer.empty()) {
-    const int32_t vocab = engine->model().lm().info().vocab;
-    SLIP_TRY(previous, slip::previous_answer(asked.previous_answer, "previous_answer", form ? &form->form : nullptr, vocab));
-    request.context.previous = &previous;
-  }
+  SLIP_TRY_(api::take_earlier(asked, *engine, form.get(), request));
   std::optional<api::Told> told;
   std::optional<api::GuardedEvents> guard;
   if (on_event) {

@@ -37,5 +37,66 @@ TEST(Ego, OfNoWordsIsACarAtRest) {
   EXPECT_TRUE(taken) << taken.error().message;
 }
 
+class Drafting : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto engine = Engine::load(kDemo, {.threads = 2, .slots = 8192});
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = new Engine(std::move(*engine));
+  }
+  static void TearDownTestSuite() { delete engine_; }
+  static Request scene() {
+    auto request = request_of_scene(kScene);
+    EXPECT_TRUE(request);
+    request->decoder.preset = "scaffold-spec";
+    return std::move(*request);
+  }
+  static Answer answer(const Request& request) {
+    auto out = engine_->answer(request);
+    EXPECT_TRUE(out) << out.error().message;
+    return out ? std::move(*out) : Answer();
+  }
+  static Engine* engine_;
+};
+Engine* Drafting::engine_ = nullptr;
+
+// An answer in memory and a text that one expects save passes and change no token; both doors go by the same rules.
+TEST_F(Drafting, EarlierAnswersAndPredictionsDraft) {
+  Request request = scene();
+  const Answer first = answer(request);
+  request.previous = std::make_shared<const Answer>(first);
+  const Answer again = answer(request);
+  EXPECT_EQ(again.tokens, first.tokens);
+  EXPECT_LT(2 * again.statistics.forwards, first.statistics.forwards);
+  EXPECT_THAT(again.decoder.drafter, StartsWith("previous:"));
+  EXPECT_EQ(request.previous.use_count(), 1) << "an answer that held on to the one before it would hold all of a drive";
+  request.previous = nullptr;
+  request.prediction = first.text;
+  const Answer foretold = answer(request);
+  EXPECT_EQ(foretold.tokens, first.tokens);
+  EXPECT_EQ(foretold.statistics.forwards, again.statistics.forwards);
+  const auto told = engine_->answer(request, [](const Event&) {});
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_EQ(told->statistics.forwards, again.statistics.forwards);
+}
+
+TEST_F(Drafting, WhatIsNoEarlierAnswerOfTheFormIsPassedOver) {
+  Request request = scene();
+  const Answer first = answer(request);
+  request.prediction = "no answer of this form";
+  EXPECT_EQ(answer(request).decoder.drafter, first.decoder.drafter);
+  request.prediction = "\xff";
+  EXPECT_EQ(answer(request).tokens, first.tokens);
+  request.prediction = first.text;
+  request.decoder.drafter = "lookup";
+  EXPECT_EQ(answer(request).decoder.drafter, "lookup") << "who names a drafter gets it";
+  Request words;
+  words.form = "none";
+  words.prompt = "go on";
+  words.max_tokens = 4;
+  words.previous = std::make_shared<const Answer>(first);
+  EXPECT_TRUE(engine_->answer(words)) << "of another form";
+}
+
 }  // namespace
 }  // namespace slipstream

@@ -8,6 +8,7 @@
 #include "api/boundary.h"
 #include "api/callbacks.h"
 #include "api/choice.h"
+#include "api/earlier.h"
 #include "api/engines.h"
 #include "api/requests.h"
 #include "api/told.h"
@@ -105,47 +106,8 @@ struct [[gnu::visibility("hidden")]] Service::Impl {
   Result<Prepared> prepare(const Request& asked);
   /// Copies what it takes of the request; `on_done` is the caller's still where there is an error.
   Result<slip::Ask> ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done);
-  slip::Status take_previous(const Request& asked, Prepared& p);
   slip::Status preprocess(slip::Request & request);
 };
-
-/// An earlier answer, or a text that is one of the form's.
-slip::Status Service::Impl::take_previous(const Request& asked, Prepared& p) {
-  if (!asked.previous_answer.empty()) {  // named as the drafter by api::decoder_of
-    const int32_t vocab = inner().model().lm().info().vocab;
-    SLIP_TRY(slip::PreviousAnswer before,
-             slip::previous_answer(asked.previous_answer, "previous_answer", p.form ? &p.form->form : nullptr, vocab));
-    p.request.previous = std::make_shared<const slip::PreviousAnswer>(std::move(before));
-    p.request.context.previous = p.request.previous.get();
-    return {};
-  }
-  if (!asked.decoder.drafter.empty() || (!asked.previous && asked.prediction.empty())) return {};
-  slip::PreviousAnswer previous{.form = p.form ? p.form->form.name() : "", .fields = {}, .tokens = {}};
-  if (asked.previous && asked.previous->impl) {
-    const slip::Answer& before = asked.previous->impl->answer;
-    if ((before.form ? before.form->form.name() : "") != previous.form) return {};
-    previous.fields = before.decoded.fields;
-    previous.tokens = before.decoded.tokens;
-  } else {
-    const slip::Tokenizer& tokenizer = *inner().model().tokenizer();
-    auto tokens = tokenizer.encode(asked.prediction);
-    if (!tokens) return {};
-    previous.tokens = std::move(*tokens);
-    if (p.form) {
-      auto fields = slip::split_text(*p.form, asked.prediction, tokenizer);
-      if (!fields) fields = slip::split_answer(p.form->form, previous.tokens);
-      if (!fields) return {};  // not one of the form's: no draft
-      previous.fields = std::move(*fields);
-    }
-  }
-  if (p.form && previous.fields.size() != p.form->form.fields().size()) return {};
-  auto method = slip::with_parts(p.request.method, "", "previous:request", "", "");
-  if (!method) return {};  // a decoder that has no use for it
-  p.request.method = std::move(*method);
-  p.request.previous = std::make_shared<const slip::PreviousAnswer>(std::move(previous));
-  p.request.context.previous = p.request.previous.get();
-  return {};
-}
 
 /// On the caller's thread, so that the service's does passes alone.
 slip::Status Service::Impl::preprocess(slip::Request& request) {
@@ -180,7 +142,7 @@ Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
     auto method = slip::with_parts(p.request.method, "", "", "", "measured");
     if (method) p.request.method = std::move(*method);
   }
-  SLIP_TRY_(take_previous(asked, p));
+  SLIP_TRY_(api::take_earlier(asked, e, p.form.get(), p.request));
   SLIP_TRY_(preprocess(p.request));
   return p;
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "api/choice.h"
+#include "api/earlier.h"
 #include "api/folder_tokens.h"
 #include "api/pictures.h"
 #include "api/requests.h"
@@ -68,8 +69,10 @@ Result<int64_t> answer_rows(const slipstream::Request& r, const std::string& fol
   const bool text = is_free_text(r);
   const int64_t usual = text ? 2 * int64_t{r.max_tokens} + kDraftsOfText : kLongestForm;
   SLIP_TRY(const slipstream::DecoderChoice decoder, decoder_of(r));
-  const auto method = method_from(decoder, visibility, nullptr, !text);
+  auto method = method_from(decoder, visibility, nullptr, !text);
   if (!method) return usual;  // it will be refused
+  if (may_draft_earlier(r))
+    if (auto drafting = with_earlier(*method)) method = std::move(drafting);
   DecodeOptions options;
   options.visibility = visibility.value_or(Visibility::kChain);
   options.forced = !text;
