@@ -106,7 +106,7 @@ enum class Fate : uint8_t {
 struct Served {
   Fate fate = Fate::kAnswered;
   double queue_ms = 0, run_ms = 0;
-  double predicted_ms = 0;   // at admission, to its end; 0: nothing was known of its kind
+  double predicted_ms = 0;   // at admission, to its end, of refused ones too; 0: nothing was known of its kind
   double retry_after_s = 0;  // of refusals
 };
 

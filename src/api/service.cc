@@ -270,8 +270,7 @@ Served Service::outlook(const Request& request, const Terms& terms) const {
     out.fate = Fate::kFailed;
     return out;
   }
-  out.fate = static_cast<Fate>(impl_->service->outlook(kind_of(impl_->meant(request)), terms_from(terms), &out.retry_after_s));
-  return out;
+  return served_from(impl_->service->outlook(kind_of(impl_->meant(request)), terms_from(terms)));
 }
 
 Result<int64_t> Service::most_tokens(const Request& given) {

@@ -17,6 +17,7 @@ constexpr int32_t kVisible = 1024;             // keys behind which passes are m
 constexpr std::chrono::milliseconds kLook{5};  // between looks at tokens of requests that wait, which cannot wake anyone
 constexpr double kSlack = 1.25;                // predictions are means: below this share of the deadline the plan comes first
 constexpr double kTowerShare = 0.5;            // of a pass's budget goes to slices of towers while others decode
+constexpr double kLeastRetryS = 0.1;           // of refusals: who asks again sooner finds nothing changed
 constexpr double kCompanyStep = 0.25;          // a pass's weight in what draft lengths see of the load: no flapping between two
 
 Error no_memory() { return {ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"}; }
@@ -50,8 +51,8 @@ Service::~Service() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Service::refuse(Ask&& ask, Fate fate, double retry_after_s) {
-  const Served served{.fate = fate, .retry_after_s = retry_after_s};
+void Service::refuse(Ask&& ask, const Served& served) {
+  const Fate fate = served.fate;
   const char* why = fate == Fate::kFull      ? "admit: expected room for a further request, got a full queue"
                     : fate == Fate::kTooLate ? "admit: expected a deadline that can be kept, got an earlier one"
                     : fate == Fate::kLate    ? "admit: expected to finish before the deadline, got 0 passes done"
@@ -68,37 +69,39 @@ double Service::backlog_ms(const Terms& terms) const {
   return ms;
 }
 
-Fate Service::outlook_locked(const RequestKind& kind, const Terms& terms, double* retry_after_s, double* predicted) const {
+Served Service::outlook_locked(const RequestKind& kind, const Terms& terms) const {
   const Experience::Cost own = experience_.expected(kind, cost_);
   const double backlog = backlog_ms(terms), ms = own.alone_ms > 0 ? slip::predicted_ms(own, backlog) : 0;
-  if (predicted) *predicted = ms;
-  if (retry_after_s) *retry_after_s = std::max(0.1, backlog / 1000);
+  const auto told = [&](Fate fate) {
+    return Served{.fate = fate, .predicted_ms = ms, .retry_after_s = std::max(kLeastRetryS, backlog / 1000)};
+  };
   // One that begins at once waits for nobody: without places to wait there are those to run.
   const bool begins = waiting_.empty() && load_.running < options_.most_running;
-  if (!begins && static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return Fate::kFull;
-  if (terms.deadline == Clock::time_point::max()) return Fate::kAnswered;
+  if (!begins && static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return told(Fate::kFull);
+  if (terms.deadline == Clock::time_point::max()) return told(Fate::kAnswered);
   const double left = std::chrono::duration<double, std::milli>(terms.deadline - Clock::now()).count();
   // Of one that takes a part, what is before it alone must leave time.
   if (ms > 0 && (terms.partial ? backlog : ms) > std::max(0.0, left) && !experience_.stale(kind.name, Clock::now()))
-    return Fate::kTooLate;
-  return left <= 0 ? Fate::kLate : Fate::kAnswered;  // it passed while pictures were prepared: late, and not foreseen
+    return told(Fate::kTooLate);
+  return told(left <= 0 ? Fate::kLate : Fate::kAnswered);  // it passed while pictures were prepared: late, and not foreseen
 }
 
-Fate Service::outlook(const RequestKind& kind, const Terms& terms, double* retry_after_s) const {
+Served Service::outlook(const RequestKind& kind, const Terms& terms) const {
   const std::lock_guard lock(mutex_);
-  return outlook_locked(kind, terms, retry_after_s, nullptr);
+  return outlook_locked(kind, terms);
 }
 
 /// Puts it among those that wait, or says why not.
-Fate Service::take(Ask& ask, double* retry_after_s) {
+Served Service::take(Ask& ask) {
   Waiting w;
   w.cancel = CancelToken::child_of(ask.request.context.cancel);
   w.since = Clock::now();
   if (ask.terms.deadline != Clock::time_point::max()) w.cancel.set_deadline(ask.terms.deadline);
   const std::lock_guard lock(mutex_);
-  if (stopping_) return Fate::kCancelled;
-  const Fate fate = outlook_locked(ask.kind, ask.terms, retry_after_s, &w.predicted_ms);
-  if (fate != Fate::kAnswered) return fate;
+  if (stopping_) return {.fate = Fate::kCancelled};
+  const Served served = outlook_locked(ask.kind, ask.terms);
+  if (served.fate != Fate::kAnswered) return served;
+  w.predicted_ms = served.predicted_ms;
   w.machine_ms = experience_.expected(ask.kind, cost_).machine_ms;
   if (experience_.stale(ask.kind.name, w.since)) experience_.tried(ask.kind.name, w.since);
   const bool in_time =
@@ -107,16 +110,15 @@ Fate Service::take(Ask& ask, double* retry_after_s) {
   w.ask = std::move(ask);
   waiting_.push_back(std::move(w));
   ++load_.waiting;
-  return fate;
+  return served;
 }
 
 void Service::submit(Ask ask) {
-  double retry = 0;
-  const Fate fate = take(ask, &retry);
-  if (fate == Fate::kAnswered)
+  const Served served = take(ask);
+  if (served.fate == Fate::kAnswered)
     wake_.notify_all();
   else
-    refuse(std::move(ask), fate, retry);
+    refuse(std::move(ask), served);
 }
 
 ServiceLoad Service::load() const {
@@ -175,7 +177,10 @@ void Service::drop_waiting() {
       at = waiting_.erase(at);
     }
   }
-  for (Waiting& w : dropped) refuse(std::move(w.ask), Clock::now() >= w.ask.terms.deadline ? Fate::kLate : Fate::kCancelled, 0);
+  for (Waiting& w : dropped) {
+    const Fate fate = Clock::now() >= w.ask.terms.deadline ? Fate::kLate : Fate::kCancelled;
+    refuse(std::move(w.ask), {.fate = fate, .queue_ms = ms_since(w.since), .predicted_ms = w.predicted_ms});
+  }
 }
 
 /// The key that has had least of the machine goes first, and of its requests the one with the earliest deadline.

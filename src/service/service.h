@@ -42,7 +42,7 @@ enum class Fate : uint8_t {
 struct Served {
   Fate fate = Fate::kAnswered;
   double queue_ms = 0, run_ms = 0;
-  double predicted_ms = 0;   // at admission, from then to its end; 0: nothing was known
+  double predicted_ms = 0;   // at admission, from then to its end, of refused ones too; 0: nothing was known
   double retry_after_s = 0;  // of refusals
 };
 
@@ -79,7 +79,7 @@ class Service {
   /// From any thread; returns at once.
   void submit(Ask ask);
   /// Would a request of this kind be refused now? What can be said before its images are read.
-  Fate outlook(const RequestKind& kind, const Terms& terms, double* retry_after_s = nullptr) const;
+  Served outlook(const RequestKind& kind, const Terms& terms) const;
   ServiceLoad load() const;
   /// Told of every pass on the service's thread. Set before the first request.
   void on_pass(std::function<void(const PassTold&)> told) { on_pass_ = std::move(told); }
@@ -111,9 +111,9 @@ class Service {
   bool run_pass_in_memory();
   void tell_load();
   double backlog_ms(const Terms& terms) const;
-  Fate take(Ask& ask, double* retry_after_s);
-  Fate outlook_locked(const RequestKind& kind, const Terms& terms, double* retry_after_s, double* predicted) const;
-  static void refuse(Ask&& ask, Fate fate, double retry_after_s);
+  Served take(Ask& ask);
+  Served outlook_locked(const RequestKind& kind, const Terms& terms) const;
+  static void refuse(Ask&& ask, const Served& served);
   size_t next_waiting() const;
 
   Engine& engine_;

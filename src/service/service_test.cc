@@ -273,6 +273,11 @@ TEST(Service, RefusesWhatDoesNotFitAndEndsWhatIsLate) {
       ask(**service, scene_request(0, "ar"), {.deadline = Clock::now() + std::chrono::microseconds(200)})->future.get();
   EXPECT_FALSE(a);
   EXPECT_EQ(served.fate, Fate::kTooLate);
+  EXPECT_GT(served.predicted_ms, 0.2) << "why it was refused";
+  const Served outlook = (*service)->outlook({.name = "test"}, {});
+  EXPECT_EQ(outlook.fate, Fate::kAnswered);
+  EXPECT_GT(outlook.predicted_ms, 0.2);
+  EXPECT_EQ((*service)->outlook({.name = "unheard of"}, {}).predicted_ms, 0);
   // ... and of a kind of which nothing is known it ends where it stands.
   Request unknown = scene_request(0, "ar");
   auto reply = std::make_shared<Reply>();
