@@ -77,16 +77,16 @@ std::string own_form(const std::string& folder);
 
 /// Bounds of a Service: requests, time of a shared pass, memory of kept features.
 struct ServiceOptions {
-  int32_t most_running = 64, most_waiting = 256;  // requests
-  double pass_budget_ms = 50;  // a pass that many share takes about so long at most: prompts are cut to what is left of it
-  int64_t feature_bytes = int64_t{256} << 20;  // features of images, kept by content
+  int32_t most_running = 64, most_waiting = 256;  // requests: at least 1, and at least 0
+  double pass_budget_ms = 50;  // above 0: a pass that many share takes about so long at most: prompts are cut to what is left of it
+  int64_t feature_bytes = int64_t{256} << 20;  // features of images, kept by content; 0: none
 };
 
 /// What a caller wants of a service beside the answer.
 struct Terms {
   std::string key;         // who asks: keys share the machine evenly
   bool batch = false;      // on what interactive requests leave
-  double deadline_ms = 0;  // from now; 0: none
+  double deadline_ms = 0;  // from now; 0: none; below 0: kUsage
   /// What is complete when the deadline comes is wanted, and told by events: such a request is not refused for its deadline while any of it
   /// can be kept, and where the whole may not be in time, the plan and what it needs come before the rest.
   bool partial = false;
@@ -132,7 +132,7 @@ struct ServiceLoad {
 /// Fate::kFailed, and load() has no room. The tokenizer works there too.
 class Service {
  public:
-  /// Takes the engine over and measures what passes cost here.
+  /// Takes the engine over and measures what passes cost here. kUsage names an option that makes no sense.
   static Result<Service> start(Engine engine, const ServiceOptions& options = {}, const CancelToken& cancel = {});
   Service(Service&&) noexcept;
   Service& operator=(Service&&) noexcept;
@@ -149,7 +149,8 @@ class Service {
   void submit(const Request& request, const Terms& terms, OnEvent on_event, OnDone on_done);
   /// The same, waiting for it; kUsage in a callback of this service, which would wait for itself.
   Result<Answer> answer(const Request& request, const Terms& terms = {}, const OnEvent& on_event = {}, Served* served = nullptr);
-  /// Would such a request be refused now? Before its images are read: of Request::images their number counts.
+  /// Would such a request be refused now? Before its images are read: of Request::images their number counts. Fate::kFailed for terms that
+  /// submit() refuses.
   Served outlook(const Request& request, const Terms& terms) const;
   /// Tokens that an answer in the request's form has at most; 0: free text. Compiles it.
   Result<int64_t> most_tokens(const Request& request);

@@ -98,5 +98,47 @@ TEST_F(Drafting, WhatIsNoEarlierAnswerOfTheFormIsPassedOver) {
   EXPECT_TRUE(engine_->answer(words)) << "of another form";
 }
 
+TEST(ServiceBounds, ThatMakeNoSenseAreRefusedByName) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinite = std::numeric_limits<double>::infinity();
+  const std::pair<const char*, ServiceOptions> wrong[] = {
+      {"most_running", {.most_running = 0}},        {"most_running", {.most_running = -1}},
+      {"most_waiting", {.most_waiting = -1}},       {"pass_budget_ms", {.pass_budget_ms = 0}},
+      {"pass_budget_ms", {.pass_budget_ms = kNan}}, {"pass_budget_ms", {.pass_budget_ms = kInfinite}},
+      {"feature_bytes", {.feature_bytes = -1}},
+  };
+  for (const auto& [name, options] : wrong) {
+    auto engine = Engine::load(kDemo, {.threads = 1, .slots = 1024});
+    ASSERT_TRUE(engine) << engine.error().message;
+    const auto refused = Service::start(std::move(*engine), options);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(refused.error().message, StartsWith(std::string("service: ") + name + ": expected "));
+  }
+}
+
+TEST(ServiceBounds, DeadlinesBelowNowAreRefusedAndRoomHasAnEnd) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  auto engine = Engine::load(kDemo, {.threads = 2});
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto service = Service::start(std::move(*engine), {.most_running = kMost, .most_waiting = kMost});
+  ASSERT_TRUE(service) << service.error().message;
+  EXPECT_EQ(service->load().room, kMost);
+  Request words;
+  words.form = "none";
+  words.prompt = "go on";
+  words.max_tokens = 4;
+  for (const double ms : {-1.0, -1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    Served served;
+    const auto refused = service->answer(words, {.deadline_ms = ms}, {}, &served);
+    ASSERT_FALSE(refused) << ms;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(refused.error().message, StartsWith("terms: deadline_ms: expected "));
+    EXPECT_EQ(served.fate, Fate::kFailed);
+    EXPECT_EQ(service->outlook(words, {.deadline_ms = ms}).fate, Fate::kFailed);
+  }
+  EXPECT_TRUE(service->answer(words, {.deadline_ms = std::numeric_limits<double>::infinity()})) << "none";
+  EXPECT_GT(service->outlook(words, {}).predicted_ms, 0) << "its kind is known now";
+}
+
 }  // namespace
 }  // namespace slipstream

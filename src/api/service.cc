@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::Service over slip::Service.
+#include <cmath>
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
@@ -61,6 +62,23 @@ Served served_from(const slip::Served& s) {
   return {static_cast<Fate>(s.fate), s.queue_ms, s.run_ms, s.predicted_ms, s.retry_after_s};
 }
 
+/// A NaN is on neither side of a bound.
+slip::Status check_terms(const Terms& t) {
+  if (t.deadline_ms >= 0) return {};
+  return slip::usage_error("terms: deadline_ms: expected a number of at least 0 (none), got {}", t.deadline_ms);
+}
+
+slip::Status check_options(const ServiceOptions& o) {
+  if (o.most_running < 1) return slip::usage_error("service: most_running: expected at least 1, got {}", o.most_running);
+  if (o.most_waiting < 0) return slip::usage_error("service: most_waiting: expected at least 0, got {}", o.most_waiting);
+  if (!(o.pass_budget_ms > 0) || !std::isfinite(o.pass_budget_ms))
+    return slip::usage_error("service: pass_budget_ms: expected a number above 0, got {}", o.pass_budget_ms);
+  if (o.feature_bytes < 0)
+    return slip::usage_error("service: feature_bytes: expected at least 0 (none are kept), got {}", o.feature_bytes);
+  return {};
+}
+
+/// Of terms that check_terms takes.
 slip::Terms terms_from(const Terms& t) {
   slip::Terms out{.key = t.key, .batch = t.batch, .partial = t.partial};
   constexpr double kMostMs = 1e9;  // eleven days; what is beyond is none
@@ -181,12 +199,13 @@ Result<Service> Service::start(Engine engine, const ServiceOptions& o, const Can
     if (!engine.impl().is_of_this_process())
       return slip::unsupported(
           "service: expected the process that loaded the engine, got a fork of it, which has none of its threads");
+    SLIP_TRY_(check_options(o));
     auto impl = std::make_unique<Impl>(std::move(engine));
     impl->fingerprint = fingerprint_of(impl->info(), impl->inner().options().trajectory_head);
-    const slip::ServiceOptions options{.most_running = std::max(1, o.most_running),
-                                       .most_waiting = std::max(0, o.most_waiting),
+    const slip::ServiceOptions options{.most_running = o.most_running,
+                                       .most_waiting = o.most_waiting,
                                        .pass_budget_ms = o.pass_budget_ms,
-                                       .feature_bytes = static_cast<size_t>(std::max<int64_t>(0, o.feature_bytes))};
+                                       .feature_bytes = static_cast<size_t>(o.feature_bytes)};
     SLIP_TRY(impl->service, slip::Service::start(impl->inner(), options, cancel));
     return Service(std::move(impl));
   });
@@ -197,6 +216,7 @@ const std::string& Service::fingerprint() const { return impl_->fingerprint; }
 
 Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done) {
   SLIP_TRY_(check_process());
+  SLIP_TRY_(check_terms(terms));
   slip::Terms when = terms_from(terms);  // a deadline runs from here on
   const Request request = meant(given);
   SLIP_TRY(Prepared prepared, prepare(request));
@@ -266,7 +286,7 @@ Result<Answer> Service::answer(const Request& request, const Terms& terms, const
 
 Served Service::outlook(const Request& request, const Terms& terms) const {
   Served out;
-  if (!impl_->check_process()) {
+  if (!impl_->check_process() || !check_terms(terms)) {
     out.fate = Fate::kFailed;
     return out;
   }

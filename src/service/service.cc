@@ -3,6 +3,7 @@
 #include "service/service.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <optional>
 #include <tuple>
@@ -124,7 +125,8 @@ void Service::submit(Ask ask) {
 ServiceLoad Service::load() const {
   const std::lock_guard lock(mutex_);
   ServiceLoad load = load_;
-  load.room = options_.most_running + options_.most_waiting;
+  const int64_t room = int64_t{options_.most_running} + options_.most_waiting;
+  load.room = static_cast<int32_t>(std::min<int64_t>(room, std::numeric_limits<int32_t>::max()));
   return load;
 }
 
