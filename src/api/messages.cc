@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::parse_messages: a conversation as chat interfaces write it.
 #include "api/boundary.h"
+#include "api/requests.h"
 #include "base/json.h"
 #include "base/json/flaws.h"
+#include "base/json/shown.h"
 #include "slipstream/model.h"
 #include "slipstream/request.h"
 
 namespace slip::api {
+
+Status check_role(std::string_view role, std::string_view where) {
+  if (role == "system" || role == "user" || role == "assistant") return {};
+  return bad_input("{}: role: expected system, user or assistant, got {}", where, shown(slipstream::to_valid_utf8(role)));
+}
 
 namespace {
 
@@ -53,8 +60,7 @@ Result<slipstream::Message> read_message(const json::value& v, const std::string
       return bad_input("{}: expected the keys role and content, got {}", where, std::string_view(member.key()));
   slipstream::Message out;
   SLIP_TRY(out.role, get_string(*o, "role", where));
-  if (out.role != "system" && out.role != "user" && out.role != "assistant")
-    return bad_input("{}: role: expected system, user or assistant, got {}", where, out.role);
+  SLIP_TRY_(check_role(out.role, where));
   if (out.role == "system" && i > 0) return bad_input("{}: role: expected the system's turn first, got it behind others", where);
   SLIP_TRY(out.text, content_text(*o, where));
   return out;

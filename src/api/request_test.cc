@@ -37,7 +37,7 @@ TEST(Ego, OfNoWordsIsACarAtRest) {
   EXPECT_TRUE(taken) << taken.error().message;
 }
 
-class Drafting : public testing::Test {
+class OfDemo : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     auto engine = Engine::load(kDemo, {.threads = 2, .slots = 8192});
@@ -58,10 +58,10 @@ class Drafting : public testing::Test {
   }
   static Engine* engine_;
 };
-Engine* Drafting::engine_ = nullptr;
+Engine* OfDemo::engine_ = nullptr;
 
 // An answer in memory and a text that one expects save passes and change no token; both doors go by the same rules.
-TEST_F(Drafting, EarlierAnswersAndPredictionsDraft) {
+TEST_F(OfDemo, EarlierAnswersAndPredictionsDraft) {
   Request request = scene();
   const Answer first = answer(request);
   request.previous = std::make_shared<const Answer>(first);
@@ -80,7 +80,7 @@ TEST_F(Drafting, EarlierAnswersAndPredictionsDraft) {
   EXPECT_EQ(told->statistics.forwards, again.statistics.forwards);
 }
 
-TEST_F(Drafting, WhatIsNoEarlierAnswerOfTheFormIsPassedOver) {
+TEST_F(OfDemo, WhatIsNoEarlierAnswerOfTheFormIsPassedOver) {
   Request request = scene();
   const Answer first = answer(request);
   request.prediction = "no answer of this form";
@@ -138,6 +138,25 @@ TEST(ServiceBounds, DeadlinesBelowNowAreRefusedAndRoomHasAnEnd) {
   }
   EXPECT_TRUE(service->answer(words, {.deadline_ms = std::numeric_limits<double>::infinity()})) << "none";
   EXPECT_GT(service->outlook(words, {}).predicted_ms, 0) << "its kind is known now";
+}
+
+// Texts and parts alike, as parse_messages does of a document.
+TEST_F(OfDemo, ARoleThatNoConversationHasIsRefused) {
+  for (const char* role : {"bot", "", "User", "system\n", "\xff"}) {
+    Request request;
+    request.form = "none";
+    request.max_tokens = 2;
+    request.messages = {{.role = "user", .text = "go on"}, {.role = role, .text = "and on"}};
+    for (const bool parts : {false, true}) {
+      if (parts)
+        request.messages = {{.role = "user", .text = "", .parts = {{.text = "go on"}}},
+                            {.role = role, .text = "", .parts = {{.text = "on"}}}};
+      const auto refused = engine_->answer(request);
+      ASSERT_FALSE(refused) << role;
+      EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+      EXPECT_THAT(refused.error().message, StartsWith("messages[1]: role: expected system, user or assistant, got "));
+    }
+  }
 }
 
 }  // namespace

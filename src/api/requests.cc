@@ -70,6 +70,7 @@ Status take_words(const slipstream::Request& in, Request& out) {
   if (!in.messages.empty() && (!in.prompt.empty() || !in.system.empty()))
     return usage_error("request: expected messages, or a prompt with what the system says, got both");
   if (!in.system.empty() && in.prompt.empty()) return usage_error("request: system: expected a prompt behind it, got none");
+  for (size_t i = 0; i < in.messages.size(); ++i) SLIP_TRY_(check_role(in.messages[i].role, fmt::format("messages[{}]", i)));
   out.prompt = in.prompt;
   if (!in.system.empty()) out.turns.push_back({"system", in.system});
   if (!in.prompt.empty()) out.turns.push_back({"user", in.prompt});
@@ -83,7 +84,7 @@ Status take_words(const slipstream::Request& in, Request& out) {
     SLIP_TRY(out.messages.emplace_back(), message_of(m));
   }
   for (const ChatTurn& turn : out.turns)
-    if (!is_valid_utf8(turn.text) || !is_valid_utf8(turn.role)) return bad_input("prompt: expected valid UTF-8, got other bytes");
+    if (!is_valid_utf8(turn.text)) return bad_input("prompt: expected valid UTF-8, got other bytes");
   if (out.prompt.empty() && !out.turns.empty()) out.prompt = out.turns.back().text;  // of models of actions
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "engine/engine.h"
@@ -29,6 +30,9 @@ size_t text_bytes_of(const slipstream::Request& request);
 
 /// What can be said of the words without a model (choice.cc).
 Status check_words(const slipstream::Request& request);
+
+/// The roles of a conversation's turns, whoever wrote it: a document or a program (messages.cc). `where` opens the message.
+Status check_role(std::string_view role, std::string_view where);
 
 /// All but the method, which needs the model. Pictures are copied, grey ones where they are to be blank.
 Result<Request> engine_request(const slipstream::Request& request);
