@@ -120,7 +120,11 @@ Result<DecodeOptions> Answering::decode_options() {
   if (!form() && !action) options.denied = denied_in_text(model_);  // actions: as published, from all rows
   if (action && !form()) {                                          // as published: as many tokens as numbers, no end token
     SLIP_TRY(const auto* statistics, choose_statistics(*action, request_.unnorm_key));
-    options.limit = static_cast<int>(statistics->second.q01.size());
+    const int numbers = static_cast<int>(statistics->second.q01.size());
+    if (options.limit < numbers)  // a part of an action moves nobody
+      return usage_error("--max-tokens: expected at least {}, a token for each number of the action, got {}", numbers,
+                         options.limit);
+    options.limit = numbers;
     options.end_tokens.clear();
   }
   if (request_.plan_first && form()) options.wanted_first = plan_fields(*form());

@@ -168,6 +168,11 @@ TEST_F(OpenVla, RelaxedBinsAreToldInPhysicalUnitsPerDimension) {
 TEST_F(OpenVla, WhatIsMissingIsNamed) {
   refused(ask({"--form", "model"}), 2, "bridge_orig, no_mask");
   refused(ask({"--form", "none", "--unnorm-key", "x"}), 2, "bridge_orig, no_mask");
+  const auto as_text = [&](const char* most) {
+    return ask({"--form", "none", "--unnorm-key", "bridge_orig", "--max-tokens", most});
+  };
+  refused(as_text("6"), 2, "--max-tokens: expected at least 7, a token for each number of the action, got 6");
+  EXPECT_EQ(run_json(as_text("7")).at("tokens").as_array().size(), 7U);
   refused({"run", "--model", model_, "--image", model_ + "/image_0.png", "--unnorm-key", "no_mask"}, 4, "instruction");
   std::ofstream(model_ + "/dataset_statistics.json") << R"({"mine": {"action": {"q01": [0], "q99": [2]}}})";
   const json::value v = run_json(ask({"--form", "model"}));
