@@ -72,7 +72,7 @@ class Engine {
 };
 
 /// What form "model" stands for in a model folder: the one that it was trained for, "openvla-action" or "minivla-action", or "none" (free
-/// text) where its config.json says nothing of one.
+/// text) where its config.json says nothing of one. Empty where that cannot be read: check_request and loading say why.
 std::string own_form(const std::string& folder);
 
 /// Bounds of a Service: requests, time of a shared pass, memory of kept features.

@@ -528,7 +528,8 @@ TEST(OwnForm, ModelsOfActionsAreToldFromPrismaticAndFromEachOther) {
   const auto refused = check_request(request, folder);
   ASSERT_FALSE(refused) << "it has no actions to put in units";
   EXPECT_THAT(refused.error().message, HasSubstr("expected a model of actions"));
-  EXPECT_EQ(own_form_of(made.path, "OpenVLAForActionPrediction", "no-such-model"), "model") << "loading says why";
+  EXPECT_EQ(own_form_of(made.path, "OpenVLAForActionPrediction", "no-such-model"), "") << "loading says why";
+  EXPECT_EQ(own_form((made.path / "no such folder").string()), "");
 }
 
 // Log probabilities stand beside the tokens one for one: those of the fields, and 0 where the form writes.

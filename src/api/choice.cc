@@ -159,11 +159,11 @@ slip::Result<std::optional<slip::ActionConfig>> action_of(const slip::json::obje
 std::string own_form(const std::string& folder) {
   namespace api = slip::api;
   const auto config = api::config_of(folder);
-  if (!config) return "model";  // loading says what is wrong with it
+  if (!config) return "";
   if (const auto task = slip::task_options(*config, "config.json"); config->contains("slipstream"))
-    return task ? std::string(slip::words(task->form)) : "model";
+    return task ? std::string(slip::words(task->form)) : "";
   const auto action = action_of(*config);
-  if (!action) return "model";
+  if (!action) return "";
   return *action ? std::string(api::form_of_actions(**action)) : "none";
 }
 

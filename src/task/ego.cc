@@ -152,7 +152,7 @@ Result<EgoInput> parse_ego(const json::value& v, std::string_view where) {
   const json::object& o = v.get_object();
   for (const auto& member : o)
     if (member.key() != "intent" && member.key() != "history")
-      return bad_input("{}: expected the keys intent and history, got {}", where, std::string_view(member.key()));
+      return bad_input("{}: expected the keys intent and history, got {}", where, shown(member.key()));
   SLIP_TRY(const std::string intent, get_string(o, "intent", where));
   EgoInput out;
   SLIP_TRY(out.intent, intent_named(intent, where));

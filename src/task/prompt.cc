@@ -127,7 +127,7 @@ std::vector<float> history_numbers(const EgoInput& ego, int32_t states) {
 Result<sim::Intent> intent_named(std::string_view word, std::string_view where) {
   for (const auto candidate : {sim::Intent::kGoStraight, sim::Intent::kGoLeft, sim::Intent::kGoRight})
     if (word == words(candidate)) return candidate;
-  return bad_input("{}: intent: expected GO_STRAIGHT, GO_LEFT or GO_RIGHT, got {}", where, word);
+  return bad_input("{}: intent: expected GO_STRAIGHT, GO_LEFT or GO_RIGHT, got {}", where, shown(word));
 }
 
 namespace {
@@ -155,7 +155,7 @@ Status read_budgets(const json::object& slipstream, std::string_view where, Driv
   const std::string at = fmt::format("{}.budgets", where);
   for (const auto& member : *o)
     if (std::none_of(std::begin(known), std::end(known), [&](const auto& k) { return k.first == std::string_view(member.key()); }))
-      return bad_input("{}: expected the name of a budget, got {}", at, std::string_view(member.key()));
+      return bad_input("{}: expected the name of a budget, got {}", at, shown(member.key()));
   for (const auto& [key, budget] : known) {
     SLIP_TRY(*budget, bounded(*o, key, *budget, 4096, at));
   }
@@ -171,8 +171,8 @@ Status read_instances(const json::object& slipstream, std::string_view where, Ta
   const std::string at = fmt::format("{}.instances", where);
   static constexpr std::array<std::string_view, 3> kKeys = {"lanes", "objects", "unused"};
   for (const auto& member : *o)
-    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
-      return bad_input("{}: expected lanes, objects or unused, got {}", at, std::string_view(member.key()));
+    if (std::find(kKeys.begin(), kKeys.end(), shown(member.key())) == kKeys.end())
+      return bad_input("{}: expected lanes, objects or unused, got {}", at, shown(member.key()));
   SLIP_TRY(out.lanes, bounded(*o, "lanes", out.lanes, 64, at));
   SLIP_TRY(out.objects, bounded(*o, "objects", out.objects, 64, at));
   // Records name so many, and an enumeration is not cut.
@@ -194,8 +194,8 @@ Status read_codes(const json::object& slipstream, std::string_view where, TaskOp
   const std::string at = fmt::format("{}.codes", where);
   static constexpr std::array<std::string_view, 4> kKeys = {"count", "values", "tokens", "book"};
   for (const auto& member : *o)
-    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
-      return bad_input("{}: expected count, values, tokens or book, got {}", at, std::string_view(member.key()));
+    if (std::find(kKeys.begin(), kKeys.end(), shown(member.key())) == kKeys.end())
+      return bad_input("{}: expected count, values, tokens or book, got {}", at, shown(member.key()));
   for (const char* needed : {"count", "values"}) SLIP_TRY_(get_int(*o, needed, at));
   SLIP_TRY(out.drive_cot.codes, bounded(*o, "count", 0, 64, at));
   SLIP_TRY(out.drive_cot.code_values, bounded(*o, "values", 0, 65536, at));
@@ -215,9 +215,8 @@ Status read_action(const json::object& slipstream, std::string_view where, Actio
   const std::string at = fmt::format("{}.action", where);
   static constexpr std::array<std::string_view, 6> kKeys = {"dimensions", "bins", "tokens", "descending", "low", "high"};
   for (const auto& member : *o)
-    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
-      return bad_input("{}: expected dimensions, bins, tokens, descending, low or high, got {}", at,
-                       std::string_view(member.key()));
+    if (std::find(kKeys.begin(), kKeys.end(), shown(member.key())) == kKeys.end())
+      return bad_input("{}: expected dimensions, bins, tokens, descending, low or high, got {}", at, shown(member.key()));
   SLIP_TRY(out.dimensions, bounded(*o, "dimensions", out.dimensions, kMostActionSteps, at));
   SLIP_TRY(out.bins, bounded(*o, "bins", out.bins, 65536, at));
   SLIP_TRY(out.tokens, string_or(*o, "tokens", out.tokens, at));
@@ -254,23 +253,23 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   const std::string where = fmt::format("{}: slipstream", file);
   SLIP_TRY(const std::string form, string_or(o, "form", "wod-e2e", where));
   const auto* known = std::find(kForms.begin(), kForms.end(), form);
-  if (known == kForms.end()) return unsupported("{}: form: expected wod-e2e, drive-cot or action, got {}", where, form);
+  if (known == kForms.end()) return unsupported("{}: form: expected wod-e2e, drive-cot or action, got {}", where, shown(form));
   out.form = static_cast<TaskForm>(known - kForms.begin());
   const char* const key = o.contains("visibility") ? "visibility" : "law";  // its old name
   SLIP_TRY(const std::string visibility, string_or(o, key, out.form == TaskForm::kDriveCot ? "graph" : "chain", where));
   if (visibility != "chain" && visibility != "graph")
-    return bad_input("{}: {}: expected chain or graph, got {}", where, key, visibility);
+    return bad_input("{}: {}: expected chain or graph, got {}", where, key, shown(visibility));
   out.visibility = visibility == "chain" ? Visibility::kChain : Visibility::kGraph;
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
   if (style != "full" && style != "compact" && style != "intent")
-    return bad_input("{}: prompt: expected full, compact or intent, got {}", where, style);
+    return bad_input("{}: prompt: expected full, compact or intent, got {}", where, shown(style));
   out.prompt = style == "full" ? PromptStyle::kFull : style == "compact" ? PromptStyle::kCompact : PromptStyle::kIntent;
   SLIP_TRY(out.explanation_budget, bounded(o, "explanation_budget", out.explanation_budget, 4096, where));
   SLIP_TRY(out.behaviour_budget, bounded(o, "behaviour_budget", out.behaviour_budget, 64, where));
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
   SLIP_TRY(out.weights, string_or(o, "weights", "", where));
   if (o.contains("weights") && out.weights != "f32" && out.weights != "bf16" && out.weights != "int8" && out.weights != "int4")
-    return bad_input("{}: weights: expected f32, bf16, int8 or int4, got {}", where, out.weights);
+    return bad_input("{}: weights: expected f32, bf16, int8 or int4, got {}", where, shown(out.weights));
   SLIP_TRY(out.waypoint_step_m, number_or(o, "waypoint_step_m", out.waypoint_step_m, where));
   if (!(out.waypoint_step_m >= 0.01 && out.waypoint_step_m <= 10))
     return bad_input("{}: waypoint_step_m: expected 0.01 to 10, got {}", where, out.waypoint_step_m);

@@ -116,6 +116,7 @@ Result<ChatTemplate> ChatTemplate::load(const fs::path& folder) {
     std::string text;
     if (file.extension() == ".jinja") {
       SLIP_TRY(text, read_file(file, size_t{1} << 22));
+      if (!is_valid_utf8(text)) return bad_input("{}: expected UTF-8, got other bytes", file.string());
     } else {
       SLIP_TRY(text, template_in(file));
     }

@@ -216,6 +216,8 @@ TEST(Chat, ReadsNamedTemplatesFilesOfTheirOwnAndSpecialTokens) {
   put("chat_template.jinja", "{% include 'x' %}");
   EXPECT_EQ(ChatTemplate::load(folder).error().kind, ErrorKind::kUnsupported);
   EXPECT_THAT(text(), HasSubstr("chat_template.jinja: chat_template: line 1"));
+  put("chat_template.jinja", "\xff\xfe{{ bos_token }}");
+  EXPECT_EQ(text(), (folder / "chat_template.jinja").string() + ": expected UTF-8, got other bytes");
   fs::remove(folder / "chat_template.jinja");
   put("chat_template.json", R"({"chat_template":7})");
   EXPECT_EQ(ChatTemplate::load(folder).error().kind, ErrorKind::kBadInput);

@@ -26,10 +26,10 @@ Result<const Family*> family_of(const Keys& top) {
   if (architecture.empty() && model_type.empty())
     return bad_input("{}: expected `architectures` or `model_type`, got neither", top.where);
   if (const std::string_view why = why_not_done(architecture); !why.empty())
-    return unsupported("{}: expected one of the architectures {}, got {}: {}", top.where, supported_architectures(), architecture,
-                       why);
+    return unsupported("{}: expected one of the architectures {}, got {}: {}", top.where, supported_architectures(),
+                       cut(architecture), why);
   return unsupported("{}: expected one of the architectures {}, got {}", top.where, supported_architectures(),
-                     architecture.empty() ? model_type : architecture);
+                     cut(architecture.empty() ? model_type : architecture));
 }
 
 Result<std::optional<TokenId>> read_token(const Keys& keys, std::string_view key, std::string_view synonym, int32_t vocab) {
@@ -47,7 +47,7 @@ Result<DraftRule> read_rule(const Keys& top, const Keys& text, const DraftDefaul
   const Keys& context = holder("context_mask", "");
   SLIP_TRY(const std::string mask, context.text("context_mask", family.block_causal ? "block_causal" : "causal"));
   if (mask != "causal" && mask != "block_causal" && mask != "block-causal")
-    return bad_input("{}: context_mask: expected causal or block_causal, got {}", context.where, mask);
+    return bad_input("{}: context_mask: expected causal or block_causal, got {}", context.where, cut(mask));
   rule.block_causal_context = mask != "causal";
   const Keys& block = holder("bd_size", "block_size");
   SLIP_TRY(rule.block_size, block.integer(block.either("bd_size", "block_size"), family.block, 1, 65536));
@@ -90,7 +90,7 @@ Result<VisionConfig> read_vision(const Keys& keys, int32_t text_width) {
     }
   }
   SLIP_TRY(const std::string activation, keys.text("hidden_act", "silu"));
-  if (activation != "silu") return unsupported("{}: hidden_act: expected silu, got {}", keys.where, activation);
+  if (activation != "silu") return unsupported("{}: hidden_act: expected silu, got {}", keys.where, cut(activation));
   if (v.width % v.heads != 0 || v.head_width() % 4 != 0)
     return bad_input("{}: expected a head width that is a multiple of 4, got {} / {}", keys.where, v.width, v.heads);
   SLIP_TRY_(check_head_width(keys.where, "hidden_size / num_heads", v.head_width()));
@@ -138,7 +138,7 @@ Result<const ConfigClass*> text_class(const Keys& top, const Keys& text, const F
   SLIP_TRY(const std::string model_type, text.text("model_type", family.text->model_type));
   const ConfigClass* own = find_config_class(model_type);
   if (own == nullptr && family.tower == Tower::kNotDone && model_type != family.model_type)
-    return unsupported("{}: model_type: expected mistral or ministral3, got {}", text.where, model_type);
+    return unsupported("{}: model_type: expected mistral or ministral3, got {}", text.where, cut(model_type));
   return own != nullptr && family.tower == Tower::kNotDone ? own : family.text;
 }
 

@@ -54,7 +54,7 @@ Status refuse_foreign_keys(const Keys& text) {
       return unsupported("{}: {}: expected {}, got {}", text.where, f.key, f.expected, cut(text.object.at(f.key)));
   SLIP_TRY(const std::string activation, text.text("hidden_act", "silu"));
   if (activation != "silu" && activation != "swish")  // two names of one function
-    return unsupported("{}: hidden_act: expected silu, got {}", text.where, activation);
+    return unsupported("{}: hidden_act: expected silu, got {}", text.where, cut(activation));
   return {};
 }
 
@@ -155,7 +155,7 @@ Result<std::string> read_quantization(const Keys& keys) {
   SLIP_TRY(std::string method, quantized.text("quant_method", ""));
   if (method != "fp8")
     return unsupported("{}: quant_method: expected fp8, or f32, bf16 or f16 weights without a quantization_config, got {}",
-                       quantized.where, method.empty() ? "none" : method);
+                       quantized.where, method.empty() ? "none" : cut(method));
   return method;
 }
 

@@ -9,17 +9,14 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/json/shown.h"
 #include "base/result.h"
 
 namespace slip {
 
 /// A file's own words in a message, no longer than its line.
-inline std::string cut(const json::value& v) {
-  std::string s = json::serialize(v);
-  size_t n = std::min<size_t>(s.size(), 60);
-  while (n < s.size() && (static_cast<unsigned char>(s[n]) & 0xC0) == 0x80) --n;  // no half of a character
-  return s.substr(0, n);
-}
+inline std::string cut(const json::value& v) { return shown_json(v); }
+inline std::string cut(std::string_view text) { return shown(text); }
 
 /// One option as it is in force: from a key of a file ("config.json: text_config"), or from what a missing key means.
 struct ConfigOption {

@@ -74,14 +74,14 @@ Status read_scaling(const Keys& rope, std::string_view type, int32_t max_positio
     return {};
   }
   if (beta != 0)
-    return unsupported("{}: llama_4_scaling_beta: expected with rope type yarn alone, got it with {}", rope.where, type);
+    return unsupported("{}: llama_4_scaling_beta: expected with rope type yarn alone, got it with {}", rope.where, cut(type));
   if (type == "llama3") {
     SLIP_TRY(spec.scaling, read_llama3(rope));
   } else if (type == "linear") {
     SLIP_TRY(const double factor, required(rope, "factor", 1e-3, 1e6));
     spec.scaling = RopeLinear{factor};
   } else if (type != "default" && type != "mrope") {
-    return unsupported("{}: expected rope type default, mrope, linear, llama3 or yarn, got {}", rope.where, type);
+    return unsupported("{}: expected rope type default, mrope, linear, llama3 or yarn, got {}", rope.where, cut(type));
   }
   return {};
 }

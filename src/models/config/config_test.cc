@@ -208,6 +208,19 @@ TEST(ModelConfig, RefusalsNameTheKeyWhatIsExpectedAndWhatCame) {
   }
 }
 
+// A line that one reads, whatever stands in the file.
+TEST(ModelConfig, LongTextsOfAFileAreShownByTheirBeginning) {
+  const std::string many(70'000, 'm');
+  for (const char* document :
+       {R"({{"model_type": "{}"}})", R"({{"architectures": ["{}"]}})", R"({{"model_type": "qwen2", "hidden_act": "{}"}})",
+        R"({{"model_type": "qwen2", "rope_scaling": {{"rope_type": "{}"}}}})",
+        R"({{"model_type": "qwen2", "quantization_config": {{"quant_method": "{}"}}}})"}) {
+    const std::string why = refusal(fmt::format(fmt::runtime(document), many)).message;
+    EXPECT_LT(why.size(), 1000U) << document;
+    EXPECT_TRUE(why.find("got mmm") != std::string::npos && why.ends_with("m...")) << why;
+  }
+}
+
 TEST(ModelConfig, NeutralValuesOfForeignKeysAreTaken) {
   for (
       const char* text : {

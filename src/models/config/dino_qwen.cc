@@ -69,7 +69,7 @@ Result<VitConfig> read_dinov2_config(const json::object& o, std::string_view whe
   SLIP_TRY(const std::string type, keys.text("model_type", "dinov2"));
   const bool registers = type == "dinov2_with_registers";
   if (!registers && type != "dinov2")
-    return unsupported("{}: model_type: expected dinov2 or dinov2_with_registers, got {}", where, type);
+    return unsupported("{}: model_type: expected dinov2 or dinov2_with_registers, got {}", where, cut(type));
   VitConfig c;
   c.timm_names = false;
   c.prefix = std::move(prefix);
@@ -91,7 +91,7 @@ Result<VitConfig> read_dinov2_config(const json::object& o, std::string_view whe
   SLIP_TRY(const double eps, keys.number("layer_norm_eps", 1e-6, 0, 1));
   c.norm_eps = static_cast<float>(eps);
   SLIP_TRY(const std::string activation, keys.text("hidden_act", "gelu"));
-  if (activation != "gelu") return unsupported("{}: hidden_act: expected gelu, got {}", where, activation);
+  if (activation != "gelu") return unsupported("{}: hidden_act: expected gelu, got {}", where, cut(activation));
   SLIP_TRY(const bool bias, keys.flag("qkv_bias", true));
   if (!bias) return unsupported("{}: qkv_bias: expected true, got false", where);
   if (c.width % c.heads != 0)

@@ -39,7 +39,7 @@ Result<VitConfig> timm_config(std::string_view id, int32_t image_size, const std
   if (m == kTimmModels.end()) {
     std::string known;
     for (const TimmModel& k : kTimmModels) known += (known.empty() ? "" : ", ") + std::string(k.id);
-    return unsupported("{}: timm_model_ids: expected {}, got {}", where, known, id);
+    return unsupported("{}: timm_model_ids: expected {}, got {}", where, known, cut(id));
   }
   VitConfig c;
   c.depth = m->depth;

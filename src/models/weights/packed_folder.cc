@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/content_hash.h"
+#include "base/json/shown.h"
 
 namespace slip {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::array<std::string_view, kWeightTypeCount> kWords = {"f32", "bf16"
 Result<WeightType> read_type(const json::object& o, const std::string& where) {
   SLIP_TRY(const std::string word, get_string(o, "type", where));
   const auto type = weight_type_named(word);
-  if (!type) return bad_input("{}: type: expected f32, bf16, int8 or int4, got {}", where, word);
+  if (!type) return bad_input("{}: type: expected f32, bf16, int8 or int4, got {}", where, shown(word));
   return *type;
 }
 
