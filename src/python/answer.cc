@@ -7,6 +7,7 @@
 
 #include "python/bind.h"
 #include "python/convert.h"
+#include "python/gil.h"
 
 namespace slipstream::python {
 
@@ -153,7 +154,7 @@ py::object value_of(const Answer& answer, const std::string& name) {
 
 py::bytes png_of(const Answer& answer) {
   const std::string png = value_or_throw([&] {
-    const py::gil_scoped_release free;
+    const Unlocked free;
     return answer.to_png();
   }());
   return py::bytes(png);

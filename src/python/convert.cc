@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 
+#include "python/gil.h"
+
 namespace slipstream::python {
 
 namespace {
@@ -13,9 +15,7 @@ namespace {
 struct Borrowed {
   Py_buffer view{};
   ~Borrowed() {
-    if (!Py_IsInitialized()) return;
-    const py::gil_scoped_acquire held;
-    PyBuffer_Release(&view);
+    with_gil([this] { PyBuffer_Release(&view); });
   }
 };
 
@@ -104,7 +104,7 @@ Image image_of(py::handle object) {
   if (is_path(object)) {
     const std::string path = path_of("image", object);
     return value_or_throw([&] {
-      const py::gil_scoped_release free;
+      const Unlocked free;
       return read_image(path);
     }());
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "python/gil.h"
 #include "slipstream/engine.h"
 
 namespace slipstream::python {
@@ -39,13 +40,13 @@ template <class Wait, class Leave>
 void wait_with_signals(Wait&& wait, Leave&& leave) {
   for (;;) {
     {
-      const py::gil_scoped_release free;
+      const Unlocked free;
       if (wait()) return;
     }
     if (PyErr_CheckSignals() != 0) {
       py::error_already_set raised;
       {
-        const py::gil_scoped_release free;
+        const Unlocked free;
         leave();
       }
       throw raised;  // NOLINT(misc-throw-by-value-catch-by-reference): it was taken from the interpreter before leave() ran

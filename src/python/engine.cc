@@ -9,6 +9,7 @@
 #include "python/background.h"
 #include "python/bind.h"
 #include "python/convert.h"
+#include "python/gil.h"
 #include "python/job.h"
 
 namespace slipstream::python {
@@ -63,11 +64,7 @@ class Pending {
 
 /// A Python object that another thread lets go of.
 std::shared_ptr<py::object> shared(py::object object) {
-  return {new py::object(std::move(object)), [](py::object* o) {
-            if (!Py_IsInitialized()) return;
-            const py::gil_scoped_acquire held;
-            delete o;
-          }};
+  return {new py::object(std::move(object)), [](py::object* o) { with_gil([o] { delete o; }); }};
 }
 
 Pending start(const std::shared_ptr<Engine>& engine, const Request& request, const std::string& keep, const py::object& on_done) {
@@ -75,12 +72,11 @@ Pending start(const std::shared_ptr<Engine>& engine, const Request& request, con
   std::function<void()> done;
   if (!on_done.is_none())
     done = [callback = shared(on_done)] {
-      const py::gil_scoped_acquire held;
-      try {
-        (*callback)();
-      } catch (py::error_already_set& e) {
-        e.discard_as_unraisable("slipstream: on_done");
-      }
+      with_gil([&] {  // in Python's own words: no object of C++ stands in the way where the interpreter ends meanwhile
+        PyObject* const nothing = PyObject_CallNoArgs(callback->ptr());
+        if (nothing == nullptr) PyErr_WriteUnraisable(callback->ptr());
+        Py_XDECREF(nothing);
+      });
     };
   return Pending(Job::start(engine, request, kept, std::move(done)));
 }
@@ -122,7 +118,7 @@ std::shared_ptr<Engine> load(const std::string& folder, const EngineOptions& opt
   for (bool ready = false; !ready;) {
     tell(progress, *state, told);
     {
-      const py::gil_scoped_release free;
+      const Unlocked free;
       ready = loaded.wait_for(kLook) == std::future_status::ready;
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();

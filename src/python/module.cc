@@ -3,6 +3,7 @@
 // gives it Python's manners.
 #include "python/background.h"
 #include "python/bind.h"
+#include "python/gil.h"
 
 PYBIND11_MODULE(_native, m) {
   namespace py = pybind11;
@@ -13,7 +14,7 @@ PYBIND11_MODULE(_native, m) {
   slipstream::python::bind_tools(m);
   // Threads that would come back to an interpreter that has gone are waited for.
   py::module_::import("atexit").attr("register")(py::cpp_function([] {
-    const py::gil_scoped_release free;
+    const slipstream::python::Unlocked free;
     slipstream::python::end_background();
   }));
 }

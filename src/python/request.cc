@@ -4,6 +4,7 @@
 
 #include "python/bind.h"
 #include "python/convert.h"
+#include "python/gil.h"
 
 namespace slipstream::python {
 
@@ -28,7 +29,7 @@ void add_video(Request& request, py::handle frames, double fps) {
   if (is_path(frames)) {
     const std::string folder = path_of("video", frames);
     request.videos.push_back(value_or_throw([&] {
-      const py::gil_scoped_release free;
+      const Unlocked free;
       return read_video(folder, fps);
     }()));
     return;

@@ -4,6 +4,7 @@
 
 #include "python/bind.h"
 #include "python/convert.h"
+#include "python/gil.h"
 
 namespace slipstream::python {
 
@@ -12,7 +13,7 @@ namespace {
 template <class Work>
 auto unlocked(Work&& work) {
   return value_or_throw([&] {
-    const py::gil_scoped_release free;
+    const Unlocked free;
     return work();
   }());
 }
