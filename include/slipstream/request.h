@@ -38,8 +38,8 @@ struct Video {
   std::vector<Image> frames;
   double fps = 2;
 };
-/// A folder of image files, by name.
-Result<Video> read_video(const std::string& folder, double fps = 2);
+/// A folder of image files, by name. kCancelled between two of them by `cancel`.
+Result<Video> read_video(const std::string& folder, double fps = 2, const CancelToken& cancel = {});
 
 /// The car in the frame of its newest state: x forward, y left, metres; t in seconds, the newest at 0.
 struct EgoState {

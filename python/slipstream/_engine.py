@@ -117,8 +117,8 @@ class Engine:
         others    as the options of `slipstream run` by the same names; `help(Engine.answer)` ends with what the library says of each
         stop      free text ends before this text, or the first of several; log_probs: Answer.log_probs;
                   top_log_probs: so many of the likeliest tokens at every place
-        timeout_s the answer is to be finished by then: Error of kind "cancelled"
-        cancel    a CancelToken to end it with from another thread
+        timeout_s the answer is to be finished so long after the call: Error of kind "cancelled", also between two pictures that are read
+        cancel    a CancelToken to end it with from another thread, likewise
         """
         return self._start(arguments, "nothing", None).result()
 

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import re
+import time
 from typing import Any, Iterable, Mapping, Optional, Union
 
 from . import _native
@@ -41,11 +42,16 @@ def settings_help(told):
 
 def make_request(**arguments):
     """A request of these arguments. What is of a wrong type is told by its name, as TypeError or ValueError."""
+    return request_of(arguments, time.monotonic())
+
+
+def request_of(arguments, begun):
+    """The same, with the time.monotonic() at which the answer was asked for: `timeout_s` is counted from there."""
     unknown = [name for name in arguments if name not in make_request.__signature__.parameters]
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
     own = {name: value for name, value in arguments.items() if name not in SETTINGS}
-    request = _make_request(has_prompt=bool(arguments.get("prompt")), **own)
+    request = _make_request(begun=begun, has_prompt=bool(arguments.get("prompt")), **own)
     for name in SETTINGS:
         if name in arguments:
             _set(request, name, arguments[name])
@@ -68,9 +74,11 @@ def _make_request(
     stop: Union[str, Iterable[str]] = (),
     timeout_s: Optional[float] = None,
     cancel: Optional[CancelToken] = None,
+    begun: float,
     has_prompt: bool,
 ):
     request = _begin(record, scene, images, ego, has_prompt or messages)
+    _set_end(request, cancel, timeout_s, begun)  # before files are read: that may be ended too
     if images is not None:
         request.set_images(_several("images", images))
     for video in _several("videos", videos):
@@ -89,17 +97,11 @@ def _make_request(
         request.previous_answer = _document_of(previous_answer)
     for section, temperature in _mapping("section_temperatures", {} if section_temperatures is None else section_temperatures).items():
         request.set_option("section_temperatures", f"{section}={_spelled('section_temperatures', 'number', temperature)}")
-    if cancel is not None:
-        if not isinstance(cancel, CancelToken):
-            raise TypeError(f"cancel: expected a CancelToken, got {_shown(cancel)}")
-        request.set_cancel(cancel)
-    if timeout_s is not None:
-        request.set_timeout(number_of("timeout_s", timeout_s))
     return request
 
 
 SETTINGS = _settings()
-_OWN = [p for p in inspect.signature(_make_request).parameters.values() if p.name != "has_prompt"]
+_OWN = [p for p in inspect.signature(_make_request).parameters.values() if p.name not in ("begun", "has_prompt")]
 make_request.__signature__ = inspect.Signature([*_OWN, *SETTINGS.values()])
 
 
@@ -111,6 +113,19 @@ def _begin(record, scene, images, ego, prompt):
     if record is not None:
         return _native.Request.of_record(path_of("record", record))
     return _native.Request.of_scene(whole_of("scene", scene, least=0, most=2**64 - 1))
+
+
+def _set_end(request, cancel, timeout_s, begun):
+    if cancel is not None:
+        request.set_cancel(_token_of(cancel))
+    if timeout_s is not None:
+        request.set_timeout(number_of("timeout_s", timeout_s), time.monotonic() - begun)
+
+
+def _token_of(cancel):
+    if not isinstance(cancel, CancelToken):
+        raise TypeError(f"cancel: expected a CancelToken, got {_shown(cancel)}")
+    return cancel
 
 
 def _set(request, name, value):

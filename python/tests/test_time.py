@@ -182,6 +182,43 @@ def test_a_timeout_ends_an_answer(engine):
     assert error.value.kind == "cancelled" and error.value.code == 130
 
 
+FREE_TEXT = {"prompt": "x", "form": None, "max_tokens": 1}
+PICTURE = b"P6\n56 56\n255\n" + bytes(56 * 56 * 3)
+
+
+def is_ended_between(engine, ends, of):
+    """Whether an answer whose pictures come one at a time, and that `ends` while the second comes, reads no third. `of`: images, frames."""
+    taken = []
+
+    def pictures():
+        for i in range(4):
+            taken.append(i)
+            if i == 1:
+                ends[0]()
+            yield PICTURE
+
+    several = {"images": pictures()} if of == "images" else {"videos": [pictures()]}
+    with pytest.raises(slipstream.Error) as error:
+        engine.answer(**several, **FREE_TEXT, **ends[1])
+    return error.value.kind == "cancelled" and taken == [0, 1]
+
+
+@pytest.mark.parametrize("of", ["images", "frames"])
+def test_a_token_and_a_timeout_act_between_pictures(engine, of):
+    token = slipstream.CancelToken()
+    assert is_ended_between(engine, (token.cancel, {"cancel": token}), of)
+    assert is_ended_between(engine, (lambda: time.sleep(0.6), {"timeout_s": 0.5}), of)
+
+
+def test_a_token_acts_between_the_frames_of_a_folder(engine, tmp_path):
+    (tmp_path / "0.ppm").write_bytes(b"no picture")
+    token = slipstream.CancelToken()
+    token.cancel()
+    with pytest.raises(slipstream.Error) as error:
+        engine.answer(videos=[tmp_path], cancel=token, **FREE_TEXT)
+    assert error.value.kind == "cancelled"
+
+
 def test_ctrl_c_raises_within_50_ms(source):
     program = textwrap.dedent(
         f"""

@@ -108,11 +108,12 @@ Result<Image> decode_image(std::string_view bytes, std::string_view name) {
   });
 }
 
-Result<Video> read_video(const std::string& folder, double fps) {
+Result<Video> read_video(const std::string& folder, double fps, const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Video> {
     SLIP_TRY(const std::vector<std::string> files, api::frame_files(folder));
     Video out{{}, fps};
     for (const std::string& file : files) {
+      SLIP_TRY_(cancel.check("video", static_cast<int64_t>(out.frames.size()), "frames"));
       SLIP_TRY(Image frame, api::picture_from(file));
       out.frames.push_back(std::move(frame));
     }

@@ -18,11 +18,18 @@ void bind_cancel(py::module_& m) {
       .def_property_readonly("cancelled", &CancelToken::cancelled, "Whether cancel() was called.");
 }
 
-void set_images(Request& request, const py::iterable& images) {
+// Before each of them it is seen whether anybody still waits for the answer.
+std::vector<Image> images_of(const CancelToken& cancel, const py::iterable& images) {
   std::vector<Image> out;
-  for (const py::handle image : images) out.push_back(image_of(image));
-  request.images = std::move(out);
+  for (const py::handle image : images) {
+    check_or_throw(cancel.check("request", static_cast<int64_t>(out.size()), "images"));
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    out.push_back(image_of(image));
+  }
+  return out;
 }
+
+void set_images(Request& request, const py::iterable& images) { request.images = images_of(request.cancel, images); }
 
 // A folder's name, or frames in order of time.
 void add_video(Request& request, py::handle frames, double fps) {
@@ -30,19 +37,18 @@ void add_video(Request& request, py::handle frames, double fps) {
     const std::string folder = path_of("video", frames);
     request.videos.push_back(value_or_throw([&] {
       const Unlocked free;
-      return read_video(folder, fps);
+      return read_video(folder, fps, request.cancel);
     }()));
     return;
   }
-  Video video{.frames = {}, .fps = fps};
-  for (const py::handle frame : py::reinterpret_borrow<py::iterable>(frames)) video.frames.push_back(image_of(frame));
-  request.videos.push_back(std::move(video));
+  request.videos.push_back({.frames = images_of(request.cancel, py::reinterpret_borrow<py::iterable>(frames)), .fps = fps});
 }
 
-void set_timeout(Request& request, double seconds) {
+// passed_s: of these seconds, before this call.
+void set_timeout(Request& request, double seconds, double passed_s) {
   constexpr double kMostSeconds = 1e9;  // 32 years: within the clock's range by far
   if (!(seconds >= 0 && seconds <= kMostSeconds)) throw py::value_error("timeout_s: expected a number from 0 to 1e9");
-  const auto span = std::chrono::duration_cast<CancelToken::Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto span = std::chrono::duration_cast<CancelToken::Clock::duration>(std::chrono::duration<double>(seconds - passed_s));
   request.cancel.set_deadline(CancelToken::Clock::now() + span);
 }
 
@@ -90,7 +96,7 @@ void bind_request(py::module_& m) {
   c.def("read_ego", [](Request& r, const std::string& file) { r.ego = value_or_throw(read_ego(file)); });
   c.def("set_messages", [](Request& r, const std::string& json) { r.messages = value_or_throw(parse_messages(json)); });
   c.def("set_cancel", [](Request& r, const CancelToken& parent) { r.cancel = CancelToken::child_of(parent); });
-  c.def("set_timeout", &set_timeout);
+  c.def("set_timeout", &set_timeout, py::arg("seconds"), py::arg("passed_s"));
 }
 
 }  // namespace slipstream::python
