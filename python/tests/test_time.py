@@ -10,10 +10,12 @@ import textwrap
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import slipstream
-from conftest import SCENE
+from conftest import SCENE, png_of
+from slipstream import _native
 
 
 def test_a_stream_tells_each_field_once_and_then_the_answer(engine):
@@ -134,7 +136,8 @@ def test_errors_come_through_await(engine):
         asyncio.run(engine.answer_async(scene=SCENE, decoder="no-such-decoder"))
 
 
-def test_other_threads_run_while_an_answer_is_made(engine):
+def counted_during(work):
+    """How often another thread has its turn meanwhile."""
     counted = 0
     stop = threading.Event()
 
@@ -146,10 +149,23 @@ def test_other_threads_run_while_an_answer_is_made(engine):
 
     thread = threading.Thread(target=count)
     thread.start()
-    engine.answer(scene=SCENE, decoder="ar")
+    before = counted
+    work()
+    during = counted - before
     stop.set()
     thread.join()
-    assert counted > 3
+    return during
+
+
+def test_other_threads_run_while_an_answer_is_made(engine):
+    assert counted_during(lambda: engine.answer(scene=SCENE, decoder="ar")) > 3
+
+
+def test_other_threads_run_while_pictures_are_decoded_or_copied():
+    encoded = png_of(4000, 4000)
+    assert counted_during(lambda: _native.Request().set_images([encoded])) > 3
+    mirrored = np.zeros((4000, 4000, 3), np.uint8)[:, ::-1]
+    assert counted_during(lambda: _native.Request().set_images([mirrored])) > 3
 
 
 def test_threads_share_an_engine(engine):

@@ -7,7 +7,6 @@
 
 #include "python/bind.h"
 #include "python/convert.h"
-#include "python/gil.h"
 
 namespace slipstream::python {
 
@@ -153,11 +152,7 @@ py::object value_of(const Answer& answer, const std::string& name) {
 }
 
 py::bytes png_of(const Answer& answer) {
-  const std::string png = value_or_throw([&] {
-    const Unlocked free;
-    return answer.to_png();
-  }());
-  return py::bytes(png);
+  return py::bytes(unlocked([&] { return answer.to_png(); }));
 }
 
 }  // namespace

@@ -55,7 +55,10 @@ Image pixels_of(std::shared_ptr<Borrowed> borrowed) {
             .owner = borrowed};
   const bool rows_lie = view.strides[1] == channels && (view.ndim == 2 || channels == 1 || view.strides[2] == 1);
   if (!rows_lie || view.strides[0] < width * channels) {
-    auto copy = copied(view, height, width, channels);
+    auto copy = [&] {
+      const Unlocked free;
+      return copied(view, height, width, channels);
+    }();
     out.pixels = copy->data();
     out.row_bytes = 0;
     out.owner = std::move(copy);
@@ -103,10 +106,7 @@ std::string path_of(const char* name, py::handle object) {
 Image image_of(py::handle object) {
   if (is_path(object)) {
     const std::string path = path_of("image", object);
-    return value_or_throw([&] {
-      const Unlocked free;
-      return read_image(path);
-    }());
+    return unlocked([&] { return read_image(path); });
   }
   py::object seen = py::reinterpret_borrow<py::object>(object);
   const bool array = py::hasattr(object, "__array_interface__") || py::hasattr(object, "__array__");
@@ -121,7 +121,8 @@ Image image_of(py::handle object) {
   if (view.ndim == 2 || view.ndim == 3) return pixels_of(std::move(borrowed));
   if (view.ndim != 1 || view.strides[0] != 1)
     throw py::value_error("image: expected two or three dimensions, got " + shape_of(view));
-  return value_or_throw(decode_image(std::string_view(static_cast<const char*>(view.buf), static_cast<size_t>(view.len)), "image"));
+  const std::string_view bytes(static_cast<const char*>(view.buf), static_cast<size_t>(view.len));
+  return unlocked([&] { return decode_image(bytes, "image"); });  // the buffer cannot move while it is borrowed
 }
 
 }  // namespace slipstream::python

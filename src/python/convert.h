@@ -22,6 +22,14 @@ T value_or_throw(Result<T> result) {
   if (!result) throw_error(result.error());
   return std::move(*result);
 }
+/// What `work` gives, without the GIL meanwhile.
+template <class Work>
+auto unlocked(Work&& work) {
+  return value_or_throw([&] {
+    const Unlocked free;
+    return work();
+  }());
+}
 inline void check_or_throw(const Status& status) {
   if (!status) throw_error(status.error());
 }

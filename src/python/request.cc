@@ -4,7 +4,6 @@
 
 #include "python/bind.h"
 #include "python/convert.h"
-#include "python/gil.h"
 
 namespace slipstream::python {
 
@@ -35,10 +34,7 @@ void set_images(Request& request, const py::iterable& images) { request.images =
 void add_video(Request& request, py::handle frames, double fps) {
   if (is_path(frames)) {
     const std::string folder = path_of("video", frames);
-    request.videos.push_back(value_or_throw([&] {
-      const Unlocked free;
-      return read_video(folder, fps, request.cancel);
-    }()));
+    request.videos.push_back(unlocked([&] { return read_video(folder, fps, request.cancel); }));
     return;
   }
   request.videos.push_back({.frames = images_of(request.cancel, py::reinterpret_borrow<py::iterable>(frames)), .fps = fps});
@@ -82,10 +78,10 @@ void bind_request(py::module_& m) {
   m.def("request_options", &options);
   py::class_<Request> c(m, "Request", "What is asked; slipstream.Engine.answer makes one of its arguments.");
   c.def(py::init<>());
-  c.def_static("of_record", [](const std::string& record) { return value_or_throw(request_of_record(record)); });
+  c.def_static("of_record", [](const std::string& record) { return unlocked([&] { return request_of_record(record); }); });
   c.def_static(
-      "of_scene", [](uint64_t seed, double frame_s) { return value_or_throw(request_of_scene(seed, frame_s)); }, py::arg("seed"),
-      py::arg("frame_s") = 0.0);
+      "of_scene", [](uint64_t seed, double frame_s) { return unlocked([&] { return request_of_scene(seed, frame_s); }); },
+      py::arg("seed"), py::arg("frame_s") = 0.0);
   c.def_readwrite("form_schema", &Request::form_schema);
   c.def_readwrite("previous_answer", &Request::previous_answer);
   c.def("set_option",
@@ -93,7 +89,7 @@ void bind_request(py::module_& m) {
   c.def("set_images", &set_images);
   c.def("add_video", &add_video, py::arg("frames"), py::arg("fps"));
   c.def("set_ego", [](Request& r, const std::string& json) { r.ego = value_or_throw(parse_ego(json)); });
-  c.def("read_ego", [](Request& r, const std::string& file) { r.ego = value_or_throw(read_ego(file)); });
+  c.def("read_ego", [](Request& r, const std::string& file) { r.ego = unlocked([&] { return read_ego(file); }); });
   c.def("set_messages", [](Request& r, const std::string& json) { r.messages = value_or_throw(parse_messages(json)); });
   c.def("set_cancel", [](Request& r, const CancelToken& parent) { r.cancel = CancelToken::child_of(parent); });
   c.def("set_timeout", &set_timeout, py::arg("seconds"), py::arg("passed_s"));

@@ -4,19 +4,10 @@
 
 #include "python/bind.h"
 #include "python/convert.h"
-#include "python/gil.h"
 
 namespace slipstream::python {
 
 namespace {
-
-template <class Work>
-auto unlocked(Work&& work) {
-  return value_or_throw([&] {
-    const Unlocked free;
-    return work();
-  }());
-}
 
 std::string json_of(Report report) {
   check_or_throw(report.outcome);
