@@ -2,15 +2,18 @@
 """The engine: a loaded model that answers requests."""
 
 import asyncio
+import concurrent.futures
 import functools
 import inspect
 import json
 import textwrap
+import threading
+import time
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _native
-from ._request import make_request, path_of, settings_help, text_of, whole_of
+from ._request import make_request, path_of, request_of, settings_help, text_of, token_of, whole_of
 
 
 @dataclass(frozen=True)
@@ -120,43 +123,70 @@ class Engine:
         timeout_s the answer is to be finished so long after the call: Error of kind "cancelled", also between two pictures that are read
         cancel    a CancelToken to end it with from another thread, likewise
         """
-        return self._start(arguments, "nothing", None).result()
+        return self._start(make_request(**arguments), "nothing").result()
 
     @_asks
     def stream(self, **arguments):
         """The same as an iterator: Events of kind "field" or "text" as they are decided, at last one of kind "answer". Leaving the loop, or
-        dropping the iterator before it begins, cancels."""
-        return _Stream(self._start(arguments, "decided", None))
+        dropping the iterator before it begins, cancels. Pictures are read before this returns, and the iterator waits in the thread that
+        asks it: within asyncio, both belong in another thread."""
+        return _Stream(self._start(make_request(**arguments), "decided"))
 
     @_asks
     async def answer_async(self, **arguments):
-        """The same for asyncio: the loop goes on meanwhile. Cancelling the task cancels the answer."""
-        loop = asyncio.get_running_loop()
-        finished = loop.create_future()
-
-        def wake():
-            if not finished.done():
-                finished.set_result(None)
-
-        def on_done():  # in the decoding thread; the loop may have been closed
-            try:
-                loop.call_soon_threadsafe(wake)
-            except RuntimeError:
-                pass
-
-        pending = self._start(arguments, "nothing", on_done)
+        """The same for asyncio: the loop goes on meanwhile, while pictures are read too. Cancelling the task cancels the answer."""
+        begun = time.monotonic()
+        token = token_of(arguments.get("cancel"))
+        finished, on_done = _woken()
         try:
+            request = await _in_thread(functools.partial(request_of, {**arguments, "cancel": token}, begun))
+            pending = self._start(request, "nothing", on_done)
             await finished
         except BaseException:  # the task was cancelled, or the coroutine is closed without one: nobody waits any more
-            pending.cancel()
+            token.cancel()
             raise
         return pending.result()
 
-    def _start(self, arguments, keep, on_done):
-        return self._native.start(make_request(**arguments), keep, on_done)
+    def _start(self, request, keep, on_done=None):
+        return self._native.start(request, keep, on_done)
 
     def __repr__(self):
         return f"<slipstream.Engine: {self.info.model_type} of {self.info.folder}, {self.info.dtype} on {self.info.device}>"
+
+
+def _woken():
+    """A future of the running loop, and a function for other threads that ends it."""
+    loop = asyncio.get_running_loop()
+    finished = loop.create_future()
+
+    def wake():
+        if not finished.done():
+            finished.set_result(None)
+
+    def on_done():  # the loop may have been closed
+        try:
+            loop.call_soon_threadsafe(wake)
+        except RuntimeError:
+            pass
+
+    return finished, on_done
+
+
+async def _in_thread(work):
+    """What `work()` gives, in a thread of its own: those of the loop's pool may all be waiting for answers."""
+    finished, on_done = _woken()
+    outcome = concurrent.futures.Future()
+
+    def run():
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+        on_done()
+
+    threading.Thread(target=run, daemon=True, name="slipstream: reading").start()
+    await finished
+    return outcome.result()
 
 
 def _events(pending):

@@ -122,6 +122,11 @@ def _set_end(request, cancel, timeout_s, begun):
         request.set_timeout(number_of("timeout_s", timeout_s), time.monotonic() - begun)
 
 
+def token_of(cancel):
+    """A token of its own for one answer, which the caller's ends too."""
+    return CancelToken() if cancel is None else _native.child_of(_token_of(cancel))
+
+
 def _token_of(cancel):
     if not isinstance(cancel, CancelToken):
         raise TypeError(f"cancel: expected a CancelToken, got {_shown(cancel)}")

@@ -42,6 +42,8 @@ def test_leaving_a_stream_leaves_the_engine_free(engine):
     assert time.monotonic() - start < 30
 
 
+FREE_TEXT = {"prompt": "x", "form": None, "max_tokens": 1}
+PICTURE = b"P6\n56 56\n255\n" + bytes(56 * 56 * 3)
 LONG = {"scene": SCENE, "decoder": "ar", "rollouts": 64, "temperature": 1.0}
 
 
@@ -71,11 +73,75 @@ def test_a_stream_that_never_begins_is_cancelled_when_it_is_dropped_or_closed(en
 def test_a_coroutine_that_is_closed_cancels_its_answer(engine, started):
     async def main():
         coroutine = engine.answer_async(**LONG)
-        coroutine.send(None)  # up to its first wait
+        reading = coroutine.send(None)  # up to its first wait: until the request is read
+        while not reading.done():
+            await asyncio.sleep(0.001)
+        coroutine.send(None)  # and to the second: for the answer
         coroutine.close()
 
     asyncio.run(main())
     assert is_cancelled(started[0])
+
+
+class Reading:
+    """Pictures that come when they are let, and say when they are asked for."""
+
+    def __init__(self):
+        self.taken = []
+        self.asked, self.let = threading.Event(), threading.Event()
+
+    def __iter__(self):
+        for i in range(3):
+            self.taken.append(i)
+            self.asked.set()
+            assert self.let.wait(20), "expected the loop to go on, got a loop that waits"
+            yield PICTURE
+
+
+async def until(event):
+    while not event.is_set():
+        await asyncio.sleep(0.001)
+
+
+def test_the_loop_goes_on_while_pictures_are_read(engine):
+    async def main():
+        images = Reading()
+        task = asyncio.create_task(engine.answer_async(images=images, **FREE_TEXT))
+        await until(images.asked)
+        images.let.set()
+        await task
+        return images.taken
+
+    assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_a_task_that_is_cancelled_while_pictures_are_read_reads_no_more(engine, started):
+    async def main():
+        images = Reading()
+        task = asyncio.create_task(engine.answer_async(images=images, **FREE_TEXT))
+        await until(images.asked)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        images.let.set()
+        return images.taken
+
+    taken = asyncio.run(main())
+    assert engine.answer(scene=SCENE).valid  # time for another picture
+    assert taken == [0] and len(started) == 1
+
+
+def test_a_token_of_the_caller_ends_an_awaited_answer(engine):
+    async def main():
+        token = slipstream.CancelToken()
+        task = asyncio.create_task(engine.answer_async(cancel=token, **LONG))
+        await asyncio.sleep(0.01)
+        token.cancel()
+        with pytest.raises(slipstream.Error) as error:
+            await task
+        return error.value.kind
+
+    assert asyncio.run(main()) == "cancelled"
 
 
 def test_a_progress_that_raises_calls_the_load_off(source):
@@ -134,6 +200,10 @@ def test_a_cancelled_task_cancels_its_answer(engine):
 def test_errors_come_through_await(engine):
     with pytest.raises(slipstream.Error):
         asyncio.run(engine.answer_async(scene=SCENE, decoder="no-such-decoder"))
+    with pytest.raises(TypeError, match="top_k: expected int"):
+        asyncio.run(engine.answer_async(scene=SCENE, top_k="many"))
+    with pytest.raises(TypeError, match="cancel: expected a CancelToken, got 5"):
+        asyncio.run(engine.answer_async(scene=SCENE, cancel=5))
 
 
 def counted_during(work):
@@ -196,10 +266,6 @@ def test_a_timeout_ends_an_answer(engine):
     with pytest.raises(slipstream.Error) as error:
         engine.answer(scene=SCENE, decoder="ar", rollouts=8, temperature=1.0, timeout_s=0.005)
     assert error.value.kind == "cancelled" and error.value.code == 130
-
-
-FREE_TEXT = {"prompt": "x", "form": None, "max_tokens": 1}
-PICTURE = b"P6\n56 56\n255\n" + bytes(56 * 56 * 3)
 
 
 def is_ended_between(engine, ends, of):

@@ -75,6 +75,7 @@ py::list options() {
 
 void bind_request(py::module_& m) {
   bind_cancel(m);
+  m.def("child_of", [](const CancelToken& parent) { return CancelToken::child_of(parent); });
   m.def("request_options", &options);
   py::class_<Request> c(m, "Request", "What is asked; slipstream.Engine.answer makes one of its arguments.");
   c.def(py::init<>());
