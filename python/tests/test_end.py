@@ -57,3 +57,30 @@ def test_what_ends_behind_the_library_may_still_ask(source):
         """
     done = run(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+def test_a_fork_is_told_that_an_answer_is_not_its_own(source):
+    program = f"""
+        import os, signal
+        import slipstream
+        engine = slipstream.Engine.load({str(source / "models" / "demo")!r}, threads=1)
+        stream = engine.stream(prompt="x", form=None, max_tokens=400, decoder="ar")
+        pending = engine._native.start(slipstream._request.make_request(scene={SCENE}), "nothing", None)
+        next(stream)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # in place of a hang
+            for ask in (lambda: list(stream), lambda: engine.answer(scene={SCENE}), pending.result, lambda: pending.done):
+                try:
+                    ask()
+                except slipstream.Error as error:
+                    assert error.kind == "unsupported" and "fork" in str(error), str(error)
+                else:
+                    os._exit(1)
+            stream.close()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert pending.result().valid and list(stream)[-1].kind == "answer"  # the parent's go on
+        """
+    done = run(program)
+    assert done.returncode == 0, done.stderr  # newer Pythons warn of forks

@@ -26,12 +26,15 @@ class Pending {
   explicit Pending(std::shared_ptr<Job> job) : job_(std::move(job)) {}
 
   void cancel() { job_->cancel(); }
-  bool done() const { return job_->done(); }
+  bool done() const {
+    refuse_forks();
+    return job_->done();
+  }
 
   /// Waits for the end, and gives the answer; a second time too.
   std::shared_ptr<Answer> result() {
-    wait(false);
     if (!answer_ && !error_) {
+      wait(false);
       Result<Answer> result = job_->take_answer();
       if (result)
         answer_ = std::make_shared<Answer>(std::move(*result));
@@ -49,7 +52,13 @@ class Pending {
   }
 
  private:
+  void refuse_forks() const {
+    if (!job_->is_of_this_process())
+      throw_error(
+          {ErrorKind::kUnsupported, "answer: expected the process that began it, got a fork of it, which has none of its threads"});
+  }
   void wait(bool or_event) {
+    refuse_forks();
     wait_with_signals([&] { return job_->wait_for(kLook, or_event); },
                       [&] {
                         job_->cancel();

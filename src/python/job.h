@@ -2,6 +2,8 @@
 // An answer in a thread of its own, so that the thread that asked stays with Python: it waits without the GIL, looks for signals every few
 // milliseconds, and can leave. Nothing in this header needs the GIL, apart from what is said.
 #pragma once
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -33,6 +35,8 @@ class Job {
   static std::shared_ptr<Job> start(std::shared_ptr<Engine> engine, Request request, Keep keep, std::function<void()> on_done = {});
 
   void cancel() { token_.cancel(); }
+  /// A fork has the job's memory and not its thread, which may have held the lock: nothing below may be called there.
+  bool is_of_this_process() const { return process_ == ::getpid(); }
   bool done() const;
   /// Waits at most so long for the end, or with `or_event` for an event to take. True where there is what was waited for.
   bool wait_for(std::chrono::milliseconds span, bool or_event) const;
@@ -45,6 +49,7 @@ class Job {
   void run();
   void keep_event(const Event& event);
 
+  const pid_t process_ = ::getpid();
   std::shared_ptr<Engine> engine_;
   Request request_;
   CancelToken token_;  // the request's
