@@ -20,10 +20,12 @@ std::vector<std::string> places(const std::string& library) {
   if (const char* folder = std::getenv("SLIPSTREAM_PLUGINS"); folder != nullptr && *folder != '\0')
     return {(fs::path(folder) / library).string()};
   std::vector<std::string> out;
-  // Beside what holds this code: the library where it is a file of its own, which programs and Python link, else the program itself.
-  if (Dl_info here{}; dladdr(reinterpret_cast<const void*>(&places), &here) != 0 && here.dli_fname != nullptr)
-    out.push_back((fs::path(here.dli_fname).parent_path() / library).string());
+  // Beside what holds this code: the library where it is a file of its own, which programs and Python link, else the program itself, whose
+  // name is the one that it was called by: found through PATH it says no folder.
   std::error_code ec;
+  if (Dl_info here{}; dladdr(reinterpret_cast<const void*>(&places), &here) != 0 && here.dli_fname != nullptr &&
+                      std::string_view(here.dli_fname).find('/') != std::string_view::npos)
+    if (const fs::path file = fs::canonical(here.dli_fname, ec); !ec) out.push_back((file.parent_path() / library).string());
   const fs::path program = fs::read_symlink("/proc/self/exe", ec);
   if (!ec) out.push_back((program.parent_path() / library).string());
   out.push_back(library);
