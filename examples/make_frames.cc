@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames for camera_loop, drawn by the simulator: FRAMES/000/{1,2,3}.ppm and ego.json, every half second.
 //
-//   make_frames FRAMES [COUNT] [SEED]
+//   make_frames FRAMES [COUNT] [SEED]      COUNT: 4 at most, because a scene goes on for 1.5 s
 #include <slipstream/request.h>
 
 #include <cstdio>

@@ -42,9 +42,10 @@ fields='ms  future_meta_behavior.longitudinal = (keep speed|speed up|slow down|c
 hello=$(by-cmake/hello "$model")
 holds hello "$hello" "$fields" "$plan" "$took"
 holds hello_c "$(by-cmake/hello_c "$model")" "$fields" "$plan" "$took"
-by-cmake/make_frames frames 3
+frames=$(sed -n 's|^ *build/examples/make_frames build/frames \([0-9]*\)$|\1|p' "$source_dir/examples/README.md")
+by-cmake/make_frames frames "$frames"
 loop=$(by-cmake/camera_loop "$model" frames)
-holds camera_loop "$loop" '^000 .*passes .* \([0-9.-]+, ' '^002 .* ms .*drafts held'
+holds camera_loop "$loop" '^000 .*passes .* \([0-9.-]+, ' "^00$((frames - 1)) .* ms .*drafts held"
 files=$(by-cmake/hello "$model" "$source_dir/examples/ego.json" frames/000/{1,2,3}.ppm)
 holds 'hello with files' "$files" "$plan" "$took"
 if by-cmake/hello "$model" "$source_dir/examples/ego.json" >out 2>err; then fail 'hello: expected an exit code where the pictures are missing'; fi
