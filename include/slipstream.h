@@ -126,7 +126,8 @@ typedef struct slip_request {
 } slip_request;
 
 /** One answer. Calls from several threads are allowed; they take turns. On failure *answer is null: SLIP_USAGE and SLIP_BAD_INPUT for what
- * the request says, SLIP_UNSUPPORTED for what this model cannot do, SLIP_CANCELLED. */
+ * the request says, SLIP_UNSUPPORTED for what this model cannot do, SLIP_RESOURCE where memory or the cache's slots do not suffice,
+ * SLIP_INTERNAL for what C++ code in on_event throws, SLIP_CANCELLED. */
 SLIP_API slip_status slip_engine_answer(slip_engine* engine, const slip_request* request, slip_answer** answer);
 
 /** A handle to stop with from another thread or a signal's watcher. It may serve several requests at once; an answer ends within a forward pass. */
@@ -151,7 +152,7 @@ SLIP_API int32_t slip_answer_exact(const slip_answer* answer);
 /** A field of the form. */
 typedef struct slip_field {
   const char* name;
-  const char* json; /**< as it stands in the result object: "\"no\"", "12.50", "[1, 2]" */
+  const char* json; /**< as it stands in the result object: "\"no\"", "1.25E1" or "17", "[1E0,2E0]" */
   const char* text; /**< without quotes */
 } slip_field;
 /** How many fields; 0 for free text and a null handle. */

@@ -14,8 +14,8 @@
 
 namespace slipstream {
 
-/// A field of the form with its content: a text, a number, or numbers. `json`: as it stands in the result object ("\"no\"", "1.25E1",
-/// "[1E0,2E0]"); `text`: for people (no, 12.5, [1, 2]).
+/// A field of the form with its content: a text, a number, or numbers. `json`: as it stands in the result object ("\"no\"", "1.25E1"
+/// or "17", "[1E0,2E0]"); `text`: for people (no, 12.5, [1, 2]).
 struct FieldValue {
   std::string name, json, text;
 };
@@ -138,7 +138,7 @@ struct Event {
     kField,  // a field is complete: `field`
     kText,  // the text grew: `text` are the bytes that are new, whole characters; of a form's answer as a Service tells it: what is
             // certain from the beginning on
-    kPass,  // a forward pass has run
+    kPass,  // a round is over, of one forward pass or several
     kPrefill,  // a part of the prompt's pass has run: `done` of `total`
     kPlan,  // all that the plan is made of is complete, whatever else is not: `plan`, of rollouts the first one's; and every plan
             // of a trajectory head, the early ones with `final` false

@@ -40,17 +40,18 @@ struct EngineOptions {
   std::string device = "cpu";        // where the decoder runs: cpu, cuda:0
   int32_t threads = 0;               // 0: every core that this process may use
   std::string trajectory_head = {};  // a folder (Request::trajectory_head), loaded with the model
-  int32_t slots = 0;                 // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
+  int32_t slots = 0;                 // rows that the key/value cache holds; 0: 4096, of load_for more where its request needs more
 };
 
 /// A loaded model that answers one request at a time. A fork of the process has none of its threads: answer() is kUnsupported there, and its
 /// destructor leaves it where it lies.
 class Engine {
  public:
-  /// Loads a model folder. kBadInput, kUnsupported or kResource as the folder, its options and the machine are.
+  /// Loads a model folder. kUsage for options out of their range, kBadInput, kUnsupported or kResource as the folder and the machine are,
+  /// kCancelled by the token.
   static Result<Engine> load(const std::string& folder, const EngineOptions& options = {}, const Progress& progress = {},
                              const CancelToken& cancel = {});
-  /// The same with as many slots as the request needs (where options.slots is 0).
+  /// The same with as many slots as the request needs, and 4096 at least (where options.slots is 0); and check_request before.
   static Result<Engine> load_for(const Request& request, const std::string& folder, const EngineOptions& options = {},
                                  const Progress& progress = {}, const CancelToken& cancel = {});
   Engine(Engine&&) noexcept;
@@ -60,7 +61,8 @@ class Engine {
   /// What was loaded; valid as long as the engine.
   const ModelInfo& info() const;
   /// One answer; `on_event` sees fields as they are decided. Calls from several threads take turns. kUsage and kBadInput for what the
-  /// request says, kUnsupported for what this model cannot do, kCancelled by the request's token.
+  /// request says, kUnsupported for what this model cannot do, kResource where slots or memory do not suffice, kInternal for what on_event
+  /// throws, kCancelled by the request's token.
   Result<Answer> answer(const Request& request, const OnEvent& on_event = {});
 
   struct Impl;

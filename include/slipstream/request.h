@@ -178,7 +178,7 @@ std::string settings_of(const Request& request);
 Result<Request> request_of_record(std::string_view set_and_index);
 /// How many records a set (a folder or a shard) has.
 Result<int64_t> count_records(const std::string& set);
-/// The same of a simulated scene; frame_s: seconds behind its start.
+/// The same of a simulated scene; frame_s: seconds behind its start, 0 to 1.5.
 Result<Request> request_of_scene(uint64_t seed, double frame_s = 0);
 
 }  // namespace slipstream
