@@ -173,7 +173,10 @@ class Service {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Are the request's words and combinations possible for this model folder? What can be said before anything is loaded.
+/// Are the request's words and combinations possible for this model folder? What Engine::answer refuses before anything is loaded: settings, the
+/// decoder's parts with form and visibility, a schema that cannot be one, and what is asked, of a request that asks something already (an ego, a
+/// text, pictures). Left to the loaded model: whether it can draft, and with what (adapters, heads and second models, files of earlier answers),
+/// whether a form suits its tokens and the prompt its positions, what its statistics and its chat template say, the pixels of pictures, and room.
 Status check_request(const Request& request, const std::string& folder);
 /// Is there a request that this decoder could answer with this model folder, with a form or without one, under the visibility that the model was trained
 /// for? kUsage where there is none.

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// See choice.h; and check_request of slipstream/engine.h.
+// See choice.h; and own_form of slipstream/engine.h.
 #include "api/choice.h"
 
-#include <algorithm>
 #include <filesystem>
 
-#include "api/boundary.h"
-#include "api/request_options.h"
-#include "api/requests.h"
 #include "decode/types/method.h"
 #include "decode/types/presets.h"
 #include "decode/types/usual_preset.h"
@@ -93,46 +89,10 @@ std::optional<Visibility> visibility_of_folder(const std::string& folder) {
   return task->visibility;
 }
 
-Status check_use(const slipstream::Request& r, std::string_view folder, std::optional<Visibility> trained_for,
-                 std::optional<bool> actions) {
-  SLIP_TRY_(check_settings(r));
-  const bool text = is_free_text(r);
-  if (!r.stop.empty() && !text)
-    return usage_error("--stop: expected free text (--form none), got form {}", r.form_schema.empty() ? r.form : "of a schema");
-  if (r.log_forced && text) return usage_error("--log-forced: expected a form, got free text");
-  if (r.max_rows > 0 || !r.activation) {
-    const std::string_view flag = !r.activation ? "--no-activation" : "--max-rows";
-    if (text) return usage_error("{}: expected a form under graph visibility, got free text", flag);
-    SLIP_TRY(const auto asked, visibility_named(r.visibility));
-    if ((asked ? asked : trained_for) == Visibility::kChain)
-      return usage_error("{}: expected graph visibility, got chain visibility", flag);
-  }
-  if (!r.trajectory_head.empty() && text) return usage_error("--trajectory-head: expected a form with a plan, got free text");
-  if (r.fast_plan && r.trajectory_head.empty()) return usage_error("--fast-plan: expected --trajectory-head beside it, got none");
-  if (!r.unnorm_key.empty() && actions && !*actions)
-    return usage_error("--unnorm-key: expected a model of actions with statistics, got {}", folder);
-  return {};
-}
-
-namespace {
-
-Status check_rollouts(const slipstream::Request& r) {
-  const auto& sections = r.sampling.section_temperatures;
-  const bool samples = r.sampling.temperature > 0 ||
-                       std::any_of(sections.begin(), sections.end(), [](const auto& section) { return section.second > 0; });
-  if (r.rollouts <= 1 || samples) return {};
-  return usage_error("--rollouts: expected a temperature above 0 (--temperature, --section-temperature) for {} of them, got 0",
-                     r.rollouts);
-}
-
-}  // namespace
-
-Status check_words(const slipstream::Request& r) {
-  SLIP_TRY(const slipstream::DecoderChoice decoder, decoder_of(r));
-  SLIP_TRY_(check_words(decoder));
-  SLIP_TRY_(visibility_named(r.visibility));
-  SLIP_TRY_(fit_named(r.fit));
-  return check_rollouts(r);
+Result<std::optional<ActionConfig>> action_of(const json::object& config) {
+  if (!is_openvla_config(config)) return std::optional<ActionConfig>();
+  SLIP_TRY(ModelConfig parsed, parse_openvla_config(config, "config.json"));
+  return std::move(parsed.action);
 }
 
 slipstream::Request with_form(const slipstream::Request& request, std::string_view own_form) {
@@ -145,56 +105,15 @@ slipstream::Request with_form(const slipstream::Request& request, std::string_vi
 
 namespace slipstream {
 
-namespace {
-
-/// Whether a model acts and how, by its config.json; an error where loading will say the same. Prismatic's is OpenVLA's without actions.
-slip::Result<std::optional<slip::ActionConfig>> action_of(const slip::json::object& config) {
-  if (!slip::is_openvla_config(config)) return std::optional<slip::ActionConfig>();
-  SLIP_TRY(slip::ModelConfig parsed, slip::parse_openvla_config(config, "config.json"));
-  return std::move(parsed.action);
-}
-
-}  // namespace
-
 std::string own_form(const std::string& folder) {
   namespace api = slip::api;
   const auto config = api::config_of(folder);
   if (!config) return "";
   if (const auto task = slip::task_options(*config, "config.json"); config->contains("slipstream"))
     return task ? std::string(slip::words(task->form)) : "";
-  const auto action = action_of(*config);
+  const auto action = api::action_of(*config);
   if (!action) return "";
   return *action ? std::string(api::form_of_actions(**action)) : "none";
-}
-
-Status check_request(const Request& asked, const std::string& folder) {
-  namespace api = slip::api;
-  return api::bounded([&]() -> Status {
-    const Request request = api::with_form(asked, own_form(folder));
-    const auto config = api::config_of(folder);
-    std::optional<bool> actions;
-    if (config)
-      if (const auto action = action_of(*config)) actions = action->has_value();
-    SLIP_TRY_(api::check_use(request, folder, api::visibility_of_folder(folder), actions));
-    return api::check_words(request);
-  });
-}
-
-Status check_decoder(const DecoderChoice& decoder, const std::string& folder) {
-  namespace api = slip::api;
-  return api::bounded([&]() -> Status {
-    Request request;
-    request.decoder = decoder;
-    SLIP_TRY_(check_request(request, folder));
-    const auto visibility = api::visibility_of_folder(folder);
-    const auto method = api::method_from(decoder, visibility, nullptr, true);
-    if (!method && !api::method_from(decoder, visibility, nullptr, false)) return slip::usage_error("{}", method.error().message);
-    if (!method || !visibility) return {};
-    const bool graph = *visibility == slip::Visibility::kGraph;
-    if (graph ? method->schedule != slip::Schedule::kSections : method->schedule != slip::Schedule::kFields) return {};
-    return slip::usage_error("--decoder {}: expected a model that was trained for {} visibility, got {}", method->preset,
-                             graph ? "chain" : "graph", folder);
-  });
 }
 
 }  // namespace slipstream

@@ -31,6 +31,8 @@ Result<std::optional<Fit>> fit_named(std::string_view word);
 
 /// config.json of a model folder; nothing where that cannot be read: loading says why.
 std::optional<json::object> config_of(const std::string& folder);
+/// Whether a model acts and how, by its config.json; an error where loading will say the same. Prismatic's is OpenVLA's without actions.
+Result<std::optional<ActionConfig>> action_of(const json::object& config);
 /// The form that a model of actions answers in: "minivla-action" with the prompt of Qwen's, else "openvla-action".
 std::string_view form_of_actions(const ActionConfig& action);
 /// What the folder was trained for, by its config.json alone; nothing where that cannot be read.
@@ -38,9 +40,5 @@ std::optional<Visibility> visibility_of_folder(const std::string& folder);
 
 /// The request, with free text for a form "model" where the folder has none of its own (own_form).
 slipstream::Request with_form(const slipstream::Request& request, std::string_view own_form);
-
-/// What could not act is refused: an answer under an option is taken for what the option says. `actions`: is it a model of actions?
-Status check_use(const slipstream::Request& request, std::string_view folder, std::optional<Visibility> trained_for,
-                 std::optional<bool> actions);
 
 }  // namespace slip::api

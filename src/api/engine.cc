@@ -7,6 +7,7 @@
 #include "api/answers.h"
 #include "api/boundary.h"
 #include "api/callbacks.h"
+#include "api/checks.h"
 #include "api/choice.h"
 #include "api/earlier.h"
 #include "api/engines.h"
@@ -93,6 +94,7 @@ Result<Engine> Engine::load(const std::string& folder, const EngineOptions& o, c
 Result<Engine> Engine::load_for(const Request& asked, const std::string& folder, const EngineOptions& options,
                                 const Progress& progress, const CancelToken& cancel) {
   SLIP_TRY_(check_request(asked, folder));
+  SLIP_TRY_(api::bounded([&] { return api::check_question(asked); }));
   const Request request = api::with_form(asked, own_form(folder));
   EngineOptions enough = options;
   if (enough.slots <= 0) {
@@ -111,8 +113,7 @@ Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_even
   if (!is_of_this_process())
     return slip::unsupported("engine: expected the process that loaded it, got a fork of it, which has none of its threads");
   const Request asked = api::with_form(given, info.form.empty() ? "none" : info.form);
-  SLIP_TRY_(api::check_use(asked, info.folder, engine->visibility(), engine->model().config().action.has_value()));
-  SLIP_TRY_(api::check_words(asked));
+  SLIP_TRY_(api::check_asked(asked, info.folder, engine->visibility(), engine->model().config().action.has_value()));
   SLIP_TRY(slip::Request request, api::engine_request(asked));
   const bool text = api::is_free_text(asked);
   SLIP_TRY(const DecoderChoice decoder, api::decoder_of(asked));

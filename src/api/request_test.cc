@@ -159,5 +159,89 @@ TEST_F(OfDemo, ARoleThatNoConversationHasIsRefused) {
   }
 }
 
+/// What is wrong with a request to models/demo, which sees along the chain.
+struct Wrong {
+  const char* what;
+  void (*make)(Request&);
+  ErrorKind kind;
+  const char* message;
+};
+constexpr auto kText = [](Request& r) {
+  r.form = "none";
+  r.ego.reset();
+  r.prompt = "go on";
+};
+const Wrong kWrong[] = {
+    {"fields along a chain", [](Request& r) { r.decoder.preset = "fields"; }, ErrorKind::kUnsupported, "expected graph visibility"},
+    {"a form's decoder over text",
+     [](Request& r) {
+       kText(r);
+       r.decoder.preset = "scaffold-spec";
+     },
+     ErrorKind::kUsage, "expected a form for scaffold-spec, got none"},
+    {"text by diffusion over a form", [](Request& r) { r.decoder.preset = "text-diffusion"; }, ErrorKind::kUnsupported,
+     "expected free text for text-diffusion"},
+    {"a draft model without a folder", [](Request& r) { r.decoder.preset = "draft-model"; }, ErrorKind::kUsage,
+     "expected model:DIR for preset draft-model, got no folder"},
+    {"a block of one row",
+     [](Request& r) {
+       r.decoder.preset = "scaffold-spec";
+       r.decoder.width = "fixed:1";
+     },
+     ErrorKind::kUsage, "expected a draft length of at least 2"},
+    {"log-probabilities of other tokens",
+     [](Request& r) {
+       r.decoder.preset = "section-diffusion";
+       r.log_probs = true;
+     },
+     ErrorKind::kUnsupported, "log-probabilities: expected verifier exact"},
+    {"ego and prompt", [](Request& r) { r.prompt = "go on"; }, ErrorKind::kUsage, "expected an ego history or a prompt, got both"},
+    {"system alone", [](Request& r) { r.system = "Be brief."; }, ErrorKind::kUsage, "system: expected a prompt behind it"},
+    {"an intent that is none", [](Request& r) { r.ego->intent = "GO_UP"; }, ErrorKind::kBadInput, "intent: expected GO_STRAIGHT"},
+    {"a schema that is no JSON", [](Request& r) { r.form_schema = "{"; }, ErrorKind::kBadInput, "schema"},
+    {"a schema that says nothing known", [](Request& r) { r.form_schema = R"({"type": "strange"})"; }, ErrorKind::kBadInput,
+     "type"},
+    {"a form that is none", [](Request& r) { r.form = "strange"; }, ErrorKind::kBadInput, "--form: expected a built-in"},
+    {"a schema file that is not there", [](Request& r) { r.form = "no/such.json"; }, ErrorKind::kBadInput, "no/such.json"},
+};
+
+// One list for both: whoever checks a request first finds what would be refused later, in the same words.
+TEST_F(OfDemo, WhatNeedsNoWeightsIsSaidBeforeAnythingIsLoadedAndByAnswer) {
+  Request sound;
+  sound.ego = Ego();
+  EXPECT_TRUE(check_request(sound, kDemo));
+  for (const Wrong& wrong : kWrong) {
+    Request request = sound;
+    wrong.make(request);
+    const auto before = check_request(request, kDemo);
+    const auto after = engine_->answer(request);
+    ASSERT_FALSE(before) << wrong.what;
+    ASSERT_FALSE(after) << wrong.what;
+    EXPECT_EQ(before.error().kind, wrong.kind) << wrong.what << ": " << before.error().message;
+    EXPECT_THAT(before.error().message, HasSubstr(wrong.message)) << wrong.what;
+    EXPECT_EQ(after.error().kind, before.error().kind) << wrong.what << ": " << after.error().message;
+    EXPECT_EQ(after.error().message, before.error().message) << wrong.what;
+  }
+}
+
+TEST_F(OfDemo, ARequestThatAsksNothingYetIsCheckedAsFarAsItGoes) {
+  EXPECT_TRUE(check_request({}, kDemo)) << "its inputs are read later";
+  const auto loaded = Engine::load_for({}, kDemo);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(loaded.error().message, engine_->answer({}).error().message);
+  const auto nowhere = check_request({}, "/no/such/model");
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(nowhere.error().message, Engine::load("/no/such/model").error().message);
+}
+
+// A decoder may be one of forms alone, or of free text alone.
+TEST(Decoders, OfAServerNeedSuitOneKindOfRequest) {
+  for (const char* preset : {"text-diffusion", "scaffold-spec", "ar", "section-diffusion"})
+    EXPECT_TRUE(check_decoder({.preset = preset}, kDemo)) << preset;
+  EXPECT_EQ(check_decoder({.preset = "fields"}, kDemo).error().kind, ErrorKind::kUsage);
+}
+
 }  // namespace
 }  // namespace slipstream

@@ -67,10 +67,6 @@ Result<ChatMessage> message_of(const slipstream::Message& m) {
 
 // A text is a conversation of one turn, behind the system's where that is said.
 Status take_words(const slipstream::Request& in, Request& out) {
-  if (!in.messages.empty() && (!in.prompt.empty() || !in.system.empty()))
-    return usage_error("request: expected messages, or a prompt with what the system says, got both");
-  if (!in.system.empty() && in.prompt.empty()) return usage_error("request: system: expected a prompt behind it, got none");
-  for (size_t i = 0; i < in.messages.size(); ++i) SLIP_TRY_(check_role(in.messages[i].role, fmt::format("messages[{}]", i)));
   out.prompt = in.prompt;
   if (!in.system.empty()) out.turns.push_back({"system", in.system});
   if (!in.prompt.empty()) out.turns.push_back({"user", in.prompt});
@@ -89,16 +85,14 @@ Status take_words(const slipstream::Request& in, Request& out) {
   return {};
 }
 
-// What is asked: an ego history, a text, or pictures alone.
+bool has_words(const slipstream::Request& in) { return !in.prompt.empty() || !in.messages.empty(); }
+
+// An ego history, a text, or pictures alone; check_question has been there.
 Status take_question(const slipstream::Request& in, Request& out) {
-  const bool words = !in.prompt.empty() || !in.messages.empty();
-  if (in.ego && words) return usage_error("request: expected an ego history or a prompt, got both");
-  if (!in.ego && !words && in.images.empty() && in.videos.empty())
-    return usage_error("request: expected an ego history, a prompt, images or videos, got none of them");
   SLIP_TRY_(take_words(in, out));
   if (in.ego) {
     SLIP_TRY(out.ego, ego_input(*in.ego));
-  } else if (!words) {
+  } else if (!has_words(in)) {
     out.ego = standing_ego();  // pictures alone: a car at rest that goes straight on
   }
   return {};
@@ -123,7 +117,37 @@ size_t text_bytes_of(const slipstream::Request& r) {
   return bytes;
 }
 
+bool asks_something(const slipstream::Request& in) { return in.ego || has_words(in) || !in.images.empty() || !in.videos.empty(); }
+
+Status check_question(const slipstream::Request& in) {
+  if (in.ego && has_words(in)) return usage_error("request: expected an ego history or a prompt, got both");
+  if (!asks_something(in)) return usage_error("request: expected an ego history, a prompt, images or videos, got none of them");
+  if (!in.messages.empty() && (!in.prompt.empty() || !in.system.empty()))
+    return usage_error("request: expected messages, or a prompt with what the system says, got both");
+  if (!in.system.empty() && in.prompt.empty()) return usage_error("request: system: expected a prompt behind it, got none");
+  for (size_t i = 0; i < in.messages.size(); ++i) SLIP_TRY_(check_role(in.messages[i].role, fmt::format("messages[{}]", i)));
+  if (!in.ego) return {};
+  const auto ego = ego_input(*in.ego);
+  return ego ? Status() : Status(ego.error());
+}
+
+DecodeOptions decode_options_of(const slipstream::Request& in) {
+  DecodeOptions out;
+  out.log_probs = in.log_probs;
+  out.top_log_probs = in.top_log_probs;
+  out.temperature = static_cast<float>(in.sampling.temperature);
+  out.sampling = sampling_from(in.sampling);
+  out.seed = in.seed;
+  out.limit = in.max_tokens;
+  out.most_rows = in.max_rows;
+  out.activation = in.activation;
+  out.log_forced = in.log_forced;
+  out.trace = in.trace;
+  return out;
+}
+
 Result<Request> engine_request(const slipstream::Request& in) {
+  SLIP_TRY_(check_question(in));
   Request out;
   SLIP_TRY_(take_pictures(in, out));
   SLIP_TRY_(take_question(in, out));
@@ -136,19 +160,10 @@ Result<Request> engine_request(const slipstream::Request& in) {
   out.fast_plan = in.fast_plan;
   out.rollouts = in.rollouts;
   out.stop = in.stop;
-  out.decode.log_probs = in.log_probs;
-  out.decode.top_log_probs = in.top_log_probs;
   out.reuse_prompt = in.reuse_prompt;
   for (const auto& [section, temperature] : in.sampling.section_temperatures)
     out.section_temperatures.emplace_back(section, static_cast<float>(temperature));
-  out.decode.temperature = static_cast<float>(in.sampling.temperature);
-  out.decode.sampling = sampling_from(in.sampling);
-  out.decode.seed = in.seed;
-  out.decode.limit = in.max_tokens;
-  out.decode.most_rows = in.max_rows;
-  out.decode.activation = in.activation;
-  out.decode.log_forced = in.log_forced;
-  out.decode.trace = in.trace;
+  out.decode = decode_options_of(in);
   out.context.cancel = in.cancel;
   return out;
 }

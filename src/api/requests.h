@@ -28,11 +28,15 @@ inline bool is_free_text(const slipstream::Request& r) { return r.form_schema.em
 /// Bytes of all texts that the prompt is made of: parts of messages as well as messages that are one text.
 size_t text_bytes_of(const slipstream::Request& request);
 
-/// What can be said of the words without a model (choice.cc).
-Status check_words(const slipstream::Request& request);
+/// Is anything asked yet: an ego history, a text, or pictures?
+bool asks_something(const slipstream::Request& request);
+/// What is asked, and whether it goes together; pictures are not looked at. kUsage, kBadInput.
+Status check_question(const slipstream::Request& request);
 
 /// The roles of a conversation's turns, whoever wrote it: a document or a program (messages.cc). `where` opens the message.
 Status check_role(std::string_view role, std::string_view where);
+
+DecodeOptions decode_options_of(const slipstream::Request& request);
 
 /// All but the method, which needs the model. Pictures are copied, grey ones where they are to be blank.
 Result<Request> engine_request(const slipstream::Request& request);

@@ -8,6 +8,7 @@
 #include "api/answers.h"
 #include "api/boundary.h"
 #include "api/callbacks.h"
+#include "api/checks.h"
 #include "api/choice.h"
 #include "api/earlier.h"
 #include "api/engines.h"
@@ -142,8 +143,7 @@ slip::Status Service::Impl::preprocess(slip::Request& request) {
 
 Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
   slip::Engine& e = inner();
-  SLIP_TRY_(api::check_use(asked, info().folder, e.visibility(), e.model().config().action.has_value()));
-  SLIP_TRY_(api::check_words(asked));
+  SLIP_TRY_(api::check_asked(asked, info().folder, e.visibility(), e.model().config().action.has_value()));
   Prepared p;
   SLIP_TRY(p.request, api::engine_request(asked));
   p.text = api::is_free_text(asked);

@@ -76,17 +76,19 @@ Status check_sampling(const Sampling& s) {
   return {};
 }
 
-Status check_options(const Method& m, const Form* form, const DecodeOptions& o) {
+}  // namespace
+
+Status check_choice(const Method& m, bool form, const DecodeOptions& o) {
   if (m.automatic) return unsupported("decode: expected a decoder with its parts, got auto, which an engine resolves");
   SLIP_TRY_(check_temperature(o.temperature));
   for (const auto& [section, t] : o.section_temperature) SLIP_TRY_(check_temperature(t));
   SLIP_TRY_(check_sampling(o.sampling));
   if (m.schedule == Schedule::kText && o.limit < 1)
     return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
-  if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
+  if (m.schedule != Schedule::kText && !form) return usage_error("decode: expected a form for {}, got none", m.preset);
   if (!std::ranges::is_sorted(o.denied)) return usage_error("decode: expected denied ids in ascending order, got another");
-  if (diffuses_text(m) && form != nullptr)
-    return unsupported("decode: expected free text for {}, got form {}: section-diffusion decodes forms", m.preset, form->name());
+  if (diffuses_text(m) && form)
+    return unsupported("decode: expected free text for {}, got a form: section-diffusion decodes forms", m.preset);
   if (o.log_forced && m.schedule == Schedule::kSections)
     return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
   if (o.log_probs && (!std::holds_alternative<ExactSpec>(m.verifier) || m.schedule == Schedule::kSections))
@@ -101,6 +103,19 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
     return usage_error("decode: expected a threshold, got {}", c->threshold);
   return {};
 }
+
+Status check_visibility(const Method& m, bool form, Visibility visibility) {
+  const bool graph = visibility == Visibility::kGraph;
+  if (form && m.schedule == Schedule::kFields && !graph)
+    return unsupported("{}: expected graph visibility (a model trained for it, or --visibility graph), got chain visibility",
+                       m.preset);
+  if (form && m.schedule == Schedule::kSections && graph)
+    return unsupported("{}: expected chain visibility (a model trained for it, or --visibility chain), got graph visibility",
+                       m.preset);
+  return {};
+}
+
+namespace {
 
 /// A classifier reads as many logits as it has inputs; a padded head may have more.
 Status check_pilot(const LmInfo& info, const Method& m, const BlockPilot* pilot) {
@@ -196,7 +211,7 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
   const auto begin = std::chrono::steady_clock::now();
   const LmInfo& info = lm_->info();
   if (count < 1) return usage_error("decode: expected at least 1 rollout, got {}", count);
-  SLIP_TRY_(check_options(method_, form, options));
+  SLIP_TRY_(check_choice(method_, form != nullptr, options));
   SLIP_TRY_(check_model(info, method_));
   SLIP_TRY_(check_pilot(info, method_, context.block_pilot));
   SLIP_TRY_(check_prompt(info, prompt));

@@ -23,6 +23,10 @@ namespace slip {
 
 struct Scratch;
 
+/// What can be said of a method and its options before there is a model: is there a form, and who sees whom in it? kUsage, kUnsupported.
+Status check_choice(const Method& method, bool form, const DecodeOptions& options);
+Status check_visibility(const Method& method, bool form, Visibility visibility);
+
 /// Decodes one answer. Buffers live as long as the object: after the first round of the first answer of a size nothing
 /// allocates (with trace off and the Lm's own buffers settled). Not for two threads at once. The arena's slots 0 .. are used.
 class Decoder {

@@ -93,18 +93,6 @@ Status Answering::take_section_temperatures(DecodeOptions& options) const {
   return {};
 }
 
-Status Answering::check_visibility(const DecodeOptions& options) const {
-  const Schedule schedule = request_.method.schedule;
-  const bool graph = options.visibility == Visibility::kGraph;
-  if (form() && schedule == Schedule::kFields && !graph)
-    return unsupported("{}: expected graph visibility (a model trained for it, or --visibility graph), got chain visibility",
-                       request_.method.preset);
-  if (form() && schedule == Schedule::kSections && graph)
-    return unsupported("{}: expected chain visibility (a model trained for it, or --visibility chain), got graph visibility",
-                       request_.method.preset);
-  return {};
-}
-
 void Answering::warn_of_visibility(Visibility asked) {
   if (!form() || asked == engine_.visibility() || engine_.warned_of_visibility_) return;
   engine_.warned_of_visibility_ = true;
@@ -131,7 +119,7 @@ Result<DecodeOptions> Answering::decode_options() {
   options.forced = form() != nullptr;  // every exact decoder gives a form's answer the same tokens (decision 0003)
   options.visibility = request_.visibility.value_or(engine_.visibility());
   options.reuse_prompt = options.reuse_prompt || request_.reuse_prompt;
-  SLIP_TRY_(check_visibility(options));
+  SLIP_TRY_(check_visibility(request_.method, form() != nullptr, options.visibility));
   warn_of_visibility(options.visibility);
   return options;
 }

@@ -50,7 +50,6 @@ class Answering {
 
   Status read_form();
   Status take_section_temperatures(DecodeOptions& options) const;
-  Status check_visibility(const DecodeOptions& options) const;
   /// The limit of free text where the model's positions end before; kBadInput for a prompt or a form beyond them.
   Status fit_positions(const Prompt& prompt, DecodeOptions& options) const;
   /// Half a character at the end of a field that its budget cut short.

@@ -20,11 +20,6 @@ constexpr size_t kMostSchemaBytes = size_t{16} << 20;
 /// forms.
 constexpr size_t kMostKept = 64;
 
-std::string title_of(const json::value& schema) {
-  const json::value* title = schema.is_object() ? schema.get_object().if_contains("title") : nullptr;
-  return title && title->is_string() ? std::string(title->get_string()) : "schema";
-}
-
 /// Is it the name of the form that the folder was trained for? Then the model's own is meant, budgets included, not the built-in of that name.
 bool is_own(const std::string& name, const TaskOptions& task, const std::filesystem::path& folder) {
   if (name != words(task.form)) return false;
@@ -33,6 +28,30 @@ bool is_own(const std::string& name, const TaskOptions& task, const std::filesys
 }
 
 }  // namespace
+
+std::string title_of(const json::value& schema) {
+  const json::value* title = schema.is_object() ? schema.get_object().if_contains("title") : nullptr;
+  return title && title->is_string() ? std::string(title->get_string()) : "schema";
+}
+
+Result<json::value> schema_named(const std::string& name) {
+  if (auto builtin = builtin_schema(name)) return std::move(*builtin);
+  if (name.find('/') == std::string::npos && name.find('.') == std::string::npos)
+    return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
+                     name);
+  SLIP_TRY(const std::string text, read_file(name, kMostSchemaBytes));
+  SLIP_TRY(json::value schema, parse_json(text, name));
+  SLIP_TRY_(check_json(text, name));
+  return schema;
+}
+
+Result<json::value> schema_of_document(const std::string& document) {
+  if (document.size() > kMostSchemaBytes)
+    return bad_input("schema: expected at most {} bytes, got {}", kMostSchemaBytes, document.size());
+  SLIP_TRY(json::value schema, parse_json(document, "schema"));
+  SLIP_TRY_(check_json(document, "schema"));
+  return schema;
+}
 
 bool is_action_form(const ModelConfig& config, std::string_view name) {
   return config.action && (name == "model" || name == "openvla-action" || name == "minivla-action");
@@ -55,13 +74,7 @@ Result<CompiledForm> Forms::compile(const std::string& name, std::string_view un
     return compile_schema(schema, std::string_view(schema.at("title").as_string()), tokens);
   }
   if (name == "model" || is_own(name, *task_, model_->folder())) return task_form(*task_, tokens, codebook_);
-  if (const auto builtin = builtin_schema(name)) return compile_schema(*builtin, name, tokens);
-  if (name.find('/') == std::string::npos && name.find('.') == std::string::npos)
-    return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
-                     name);
-  SLIP_TRY(const std::string text, read_file(name, kMostSchemaBytes));
-  SLIP_TRY(const json::value schema, parse_json(text, name));
-  SLIP_TRY_(check_json(text, name));
+  SLIP_TRY(const json::value schema, schema_named(name));
   return compile_schema(schema, name, tokens);
 }
 
@@ -75,11 +88,8 @@ Result<FormPtr> Forms::named(const std::string& asked, std::string_view unnorm_k
 
 Result<FormPtr> Forms::of_schema(const std::string& document) {
   if (const FormPtr known = find(documents_, document)) return known;
-  if (document.size() > kMostSchemaBytes)
-    return bad_input("schema: expected at most {} bytes, got {}", kMostSchemaBytes, document.size());
+  SLIP_TRY(const json::value schema, schema_of_document(document));
   SLIP_TRY(const FormTokens tokens, this->tokens());
-  SLIP_TRY(const json::value schema, parse_json(document, "schema"));
-  SLIP_TRY_(check_json(document, "schema"));
   SLIP_TRY(CompiledForm form, compile_schema(schema, title_of(schema), tokens));
   lend_codebook(form, codebook_, *task_, *tokens.tokenizer);
   return keep(documents_, document, std::move(form));

@@ -21,6 +21,12 @@ using FormPtr = std::shared_ptr<const CompiledForm>;
 /// Is `name` the form of actions that a model of actions has of its own?
 bool is_action_form(const ModelConfig& config, std::string_view name);
 
+/// The schema of a built-in, or of a file. kBadInput for a name that is neither.
+Result<json::value> schema_named(const std::string& name);
+/// That of a document, whose title is its form's name.
+Result<json::value> schema_of_document(const std::string& document);
+std::string title_of(const json::value& schema);
+
 /// Thread-safe.
 class Forms {
  public:

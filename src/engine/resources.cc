@@ -254,6 +254,12 @@ struct Resources::Parts {
                                           const DecodeContext& context);
 };
 
+Status check_drafter(const Method& method) {
+  const auto* d = std::get_if<ModelSpec>(&method.drafter);
+  if (d && d->name.empty()) return usage_error("--drafter: expected model:DIR for preset {}, got no folder", method.preset);
+  return {};
+}
+
 Resources::Resources() : parts_(std::make_unique<Parts>()) {}
 Resources::~Resources() = default;
 Resources::Resources(Resources&&) noexcept = default;
@@ -261,7 +267,7 @@ Resources::Resources(Resources&&) noexcept = default;
 Status Resources::attach(Engine& engine, const Request& request, const FormPtr& form, DecodeContext& context) {
   Parts& p = *parts_;
   if (const auto* d = std::get_if<ModelSpec>(&request.method.drafter); d && !context.draft_model) {
-    if (d->name.empty()) return usage_error("--drafter: expected model:DIR for preset {}, got no folder", request.method.preset);
+    SLIP_TRY_(check_drafter(request.method));
     SLIP_TRY_(p.attach_draft(engine, d->name, request, form));
     context.draft_model = &p.draft;
   }

@@ -63,6 +63,9 @@ class Resources {
 /// Rows of a prompt that are context of a head.
 int32_t kept_rows(bool image_context, const Prompt& prompt);
 
+/// kUsage for a second model that drafts and is not named.
+Status check_drafter(const Method& method);
+
 /// Where a model's own draft head lies; empty where there is none.
 std::string own_head_folder(const Engine& engine);
 
