@@ -74,10 +74,10 @@ TEST_F(OfDemo, EarlierAnswersAndPredictionsDraft) {
   request.prediction = first.text;
   const Answer foretold = answer(request);
   EXPECT_EQ(foretold.tokens, first.tokens);
-  EXPECT_EQ(foretold.statistics.forwards, again.statistics.forwards);
+  EXPECT_LT(2 * foretold.statistics.forwards, first.statistics.forwards);
   const auto told = engine_->answer(request, [](const Event&) {});
   ASSERT_TRUE(told) << told.error().message;
-  EXPECT_EQ(told->statistics.forwards, again.statistics.forwards);
+  EXPECT_EQ(told->statistics.forwards, foretold.statistics.forwards);
 }
 
 TEST_F(OfDemo, WhatIsNoEarlierAnswerOfTheFormIsPassedOver) {
@@ -89,7 +89,7 @@ TEST_F(OfDemo, WhatIsNoEarlierAnswerOfTheFormIsPassedOver) {
   EXPECT_EQ(answer(request).tokens, first.tokens);
   request.prediction = first.text;
   request.decoder.drafter = "lookup";
-  EXPECT_EQ(answer(request).decoder.drafter, "lookup") << "who names a drafter gets it";
+  EXPECT_THAT(answer(request).decoder.drafter, StartsWith("lookup")) << "who names a drafter gets it";
   Request words;
   words.form = "none";
   words.prompt = "go on";

@@ -216,7 +216,7 @@ TEST(ModelConfig, LongTextsOfAFileAreShownByTheirBeginning) {
         R"({{"model_type": "qwen2", "rope_scaling": {{"rope_type": "{}"}}}})",
         R"({{"model_type": "qwen2", "quantization_config": {{"quant_method": "{}"}}}})"}) {
     const std::string why = refusal(fmt::format(fmt::runtime(document), many)).message;
-    EXPECT_LT(why.size(), 1000U) << document;
+    EXPECT_LT(why.size(), 2000U) << document;
     EXPECT_TRUE(why.find("got mmm") != std::string::npos && why.ends_with("m...")) << why;
   }
 }
