@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _native
-from ._request import make_request, path_of, request_of, settings_help, text_of, token_of, whole_of
+from ._request import folder_of, make_request, request_of, settings_help, text_of, token_of, whole_of
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Engine:
             raise TypeError(f"progress: expected a function or None, got {progress!r}")
         words = [text_of(name, word) for name, word in (("dtype", dtype), ("kv", kv), ("device", device))]
         counts = [whole_of(name, count, most=2**31 - 1) for name, count in (("threads", threads), ("slots", slots))]
-        return cls(_native.Engine.load(path_of("folder", folder), *words, *counts, progress))
+        return cls(_native.Engine.load(folder_of("folder", folder), *words, *counts, progress))
 
     @property
     def info(self):

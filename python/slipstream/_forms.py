@@ -4,7 +4,7 @@
 import json
 
 from . import _native
-from ._request import path_of, text_of
+from ._request import folder_of, path_of, text_of
 
 
 def builtin_forms():
@@ -29,4 +29,4 @@ def explain_form(form, folder="", *, unnorm_key=""):
 
 def inspect(folder):
     """Architecture, sizes, attributes, tokenizer and memory need of a model folder. Headers alone are read."""
-    return json.loads(_native.inspect(path_of("folder", folder)))
+    return json.loads(_native.inspect(folder_of("folder", folder)))

@@ -96,7 +96,8 @@ def _make_request(
     if previous_answer is not None:
         request.previous_answer = _document_of(previous_answer)
     for section, temperature in _mapping("section_temperatures", {} if section_temperatures is None else section_temperatures).items():
-        request.set_option("section_temperatures", f"{section}={_spelled('section_temperatures', 'number', temperature)}")
+        spelled = f"{section}={_spelled('section_temperatures', 'number', temperature)}"
+        request.set_option("section_temperatures", _utf8("section_temperatures", spelled))
     return request
 
 
@@ -137,7 +138,7 @@ def _set(request, name, value):
     kind = SETTINGS[name].annotation
     if value is None and kind == "str":
         value = ""
-    request.set_option(name, _spelled(name, {t.__name__: k for k, t in _TYPES.items()}[kind], value))
+    request.set_option(name, _utf8(name, _spelled(name, {t.__name__: k for k, t in _TYPES.items()}[kind], value)))
 
 
 def _spelled(name, kind, value):
@@ -181,12 +182,33 @@ def path_of(name, value):
     """The bytes of a path, as the system takes them."""
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{name}: expected a path, got {_shown(value)}")
-    return os.fsencode(value)
+    try:
+        return os.fsencode(value)
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: expected a path that the system can spell, got {_shown(value)}") from None
+
+
+def folder_of(name, value):
+    """A path that says something: the library would take an empty one for the current folder."""
+    path = path_of(name, value)
+    if not path:
+        raise ValueError(f"{name}: expected a folder, got an empty path")
+    return path
 
 
 def text_of(name, value):
     if not isinstance(value, str):
         raise TypeError(f"{name}: expected str, got {_shown(value)}")
+    return _utf8(name, value)
+
+
+def _utf8(name, value):
+    """The same, where UTF-8 can hold it."""
+    try:
+        if isinstance(value, str):
+            value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: expected text that UTF-8 can hold, got a lone surrogate") from None
     return value
 
 
@@ -222,15 +244,28 @@ def _mapping(name, value, expected="a dict"):
 
 
 def _json_of(name, value):
+    def refuse(word):
+        raise ValueError(f"{name}: expected finite numbers, got {float(word)}")
+
     try:
-        return json.dumps(value)
+        text = json.dumps(value, default=_plain, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name}: expected what JSON can say, got another value: {error}") from None
+    if "NaN" in text or "Infinity" in text:  # a number, or words in a text
+        json.loads(text, parse_constant=refuse)
+    return _utf8(name, text)
+
+
+def _plain(value):
+    """numpy's numbers and arrays as Python's."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _document_of(previous_answer):
     if isinstance(previous_answer, str):
-        return previous_answer
+        return _utf8("previous_answer", previous_answer)
     if not hasattr(previous_answer, "to_json"):
         raise TypeError(f"previous_answer: expected an Answer or its to_json(), got {_shown(previous_answer)}")
     return previous_answer.to_json()
@@ -240,11 +275,7 @@ def _set_ego(request, ego):
     if isinstance(ego, (str, os.PathLike)):
         request.read_ego(path_of("ego", ego))
         return
-    document = _mapping("ego", ego, "a file or a dict")
-    history = document.get("history")
-    if hasattr(history, "tolist"):  # a numpy array
-        document["history"] = history.tolist()
-    request.set_ego(_json_of("ego", document))
+    request.set_ego(_json_of("ego", _mapping("ego", ego, "a file or a dict")))
 
 
 def _set_form(request, form):

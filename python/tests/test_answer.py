@@ -44,6 +44,20 @@ def test_a_trajectory_head_plans_and_its_plans_are_events(engine, source, tmp_pa
         engine.answer(scene=SCENE, fast_plan=True)
 
 
+def test_a_field_is_asked_for_by_its_name(engine):
+    answer = engine.answer(scene=SCENE)
+    assert list(answer) == list(answer.fields) and "\ud800" not in answer
+    for none in ("nothing of the kind", "\ud800"):
+        with pytest.raises(KeyError) as error:
+            answer[none]
+        assert error.value.args == (none,)
+    for ask in (lambda: answer[0], lambda: 0 in answer):
+        with pytest.raises(TypeError, match="^answer: expected a field's name, got 0$"):
+            ask()
+    text = engine.answer(prompt="The road ahead", form=None, max_tokens=1)
+    assert list(text) == [] and text  # an answer without fields is one
+
+
 def test_fields_are_those_of_the_result_object(engine):
     answer = engine.answer(scene=SCENE)
     result = json.loads(answer.to_json())

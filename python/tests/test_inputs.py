@@ -111,6 +111,73 @@ def test_ego_as_a_dict_an_array_and_a_file(engine, pictures, ego, text, tmp_path
     assert error.value.kind == "bad_input"
 
 
+def test_numbers_of_numpy_are_numbers_wherever_they_stand(engine, pictures, ego, text):
+    rows = [np.array(row, np.float32) for row in ego["history"]]
+    numbers = [[np.float32(number) for number in row] for row in ego["history"]]
+    for history in (rows, tuple(rows), numbers, np.array(rows)):
+        assert engine.answer(images=pictures, ego={"intent": ego["intent"], "history": history}).text == text
+    properties = {"n": {"enum": np.array([1, 2])}, "m": {"enum": [np.int64(3), np.int64(4)]}}
+    form = {"title": "numbers", "type": "object", "properties": properties, "required": ["n", "m"]}
+    assert engine.answer(scene=SCENE, form=form)["m"] in (3, 4)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf"), np.float32("nan")], ids=str)
+def test_numbers_that_are_none_are_named(engine, ego, number):
+    words = rf"expected finite numbers, got {number}$"
+    history = [[*row[:-1], number] for row in ego["history"]]
+    for same in (history, np.array(history)):
+        with pytest.raises(ValueError, match="^ego: " + words):
+            engine.answer(ego={"intent": ego["intent"], "history": same})
+    form = {"title": "NaN and Infinity", "type": "object", "properties": {"NaN": {"type": "number", "minimum": number}}}
+    with pytest.raises(ValueError, match="^form: " + words):
+        engine.answer(scene=SCENE, form=form)
+
+
+LONE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        ({"prompt": LONE}, "prompt"),
+        ({"system": LONE, "prompt": "x"}, "system"),
+        ({"scene": SCENE, "decoder": LONE}, "decoder"),
+        ({"prompt": "x", "stop": [LONE]}, "stop"),
+        ({"scene": SCENE, "section_temperatures": {LONE: 1}}, "section_temperatures"),
+        ({"scene": SCENE, "previous_answer": LONE}, "previous_answer"),
+        ({"messages": [{"role": "user", "content": LONE}]}, "messages"),
+        ({"ego": {"intent": LONE}}, "ego"),
+        ({"prompt": "x", "form": {"title": LONE}}, "form"),
+    ],
+)
+def test_text_that_utf_8_cannot_hold_is_named(engine, arguments, name):
+    with pytest.raises(ValueError, match=f"^{name}: expected text that UTF-8 can hold, got a lone surrogate$"):
+        engine.answer(**arguments)
+
+
+def test_a_tokenizer_names_what_is_no_text(source):
+    tokenizer = slipstream.Tokenizer.load(source / "models" / "demo")
+    with pytest.raises(ValueError, match="^text: expected text that UTF-8 can hold, got a lone surrogate$"):
+        tokenizer.encode(LONE)
+    with pytest.raises(TypeError, match="^text: expected str, got 5$"):
+        tokenizer.encode(5)
+
+
+def test_paths_that_the_system_cannot_spell_are_named(engine):
+    for name, arguments in (("image", {"images": [LONE]}), ("ego", {"ego": LONE}), ("form", {"form": LONE})):
+        with pytest.raises(ValueError, match=rf"^{name}: expected a path that the system can spell, got '\\ud800'$"):
+            engine.answer(**arguments)
+
+
+def test_an_empty_folder_is_not_the_current_one(source, monkeypatch):
+    monkeypatch.chdir(source / "models" / "demo")
+    for load in (slipstream.Engine.load, slipstream.Tokenizer.load, slipstream.inspect):
+        for empty in ("", b""):
+            with pytest.raises(ValueError, match="^folder: expected a folder, got an empty path$"):
+                load(empty)
+    assert slipstream.inspect(".")
+
+
 def test_errors_have_a_kind_a_code_and_a_text(engine, source):
     with pytest.raises(slipstream.Error) as error:
         engine.answer(scene=SCENE, decoder="no-such-decoder")

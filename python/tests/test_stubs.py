@@ -21,7 +21,7 @@ def stub_of(source, name):
 def members(cls):
     inherited = set(dir(object)) | set(dir(Exception))
     own = {n for n in vars(cls) if n not in inherited and not n.startswith("_pybind11") and not n.startswith("__")}
-    return own | {n for n in ("__getitem__", "__contains__", "__len__") if n in vars(cls)}
+    return own | {n for n in ("__getitem__", "__contains__", "__iter__", "__len__") if n in vars(cls)}
 
 
 def stub_members(node):

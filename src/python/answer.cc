@@ -145,10 +145,25 @@ std::string repr(const Answer& a) {
          " tokens in " + std::to_string(a.statistics.forwards) + " forward passes>";
 }
 
-py::object value_of(const Answer& answer, const std::string& name) {
-  const FieldValue* field = answer.field(name);
-  if (!field) throw py::key_error(name);
-  return parsed(field->json);
+/// Null where no field has the name.
+const FieldValue* field_of(const Answer& answer, py::handle name) {
+  if (!py::isinstance<py::str>(name)) throw py::type_error("answer: expected a field's name, got " + std::string(py::repr(name)));
+  for (const FieldValue& field : answer.fields)
+    if (py::str(field.name).equal(name)) return &field;
+  return nullptr;
+}
+
+py::object value_of(const Answer& answer, const py::object& name) {
+  const FieldValue* field = field_of(answer, name);
+  if (field) return parsed(field->json);
+  PyErr_SetObject(PyExc_KeyError, name.ptr());
+  throw py::error_already_set();
+}
+
+py::iterator names_of(const Answer& answer) {
+  py::list out;
+  for (const FieldValue& field : answer.fields) out.append(py::str(field.name));
+  return py::iter(out);
 }
 
 py::bytes png_of(const Answer& answer) {
@@ -160,7 +175,8 @@ py::bytes png_of(const Answer& answer) {
 void bind_answer(py::module_& m) {
   bind_parts(m);
   bind_views(m);
-  py::class_<Answer, SharedAnswer>(m, "Answer", "What came back. answer[name] is a field's value, as of JSON.")
+  py::class_<Answer, SharedAnswer>(
+      m, "Answer", "What came back. answer[name] is a field's value, as of JSON; iterating gives the fields' names.")
       .def_readonly("text", &Answer::text, "As the form writes it; free text as decoded.")
       .def_property_readonly("fields", &fields_of, "The fields' values by name, in the form's order; empty for free text.")
       .def_property_readonly(
@@ -172,7 +188,8 @@ void bind_answer(py::module_& m) {
           },
           "The same as the answer spells them.")
       .def("__getitem__", &value_of)
-      .def("__contains__", [](const Answer& a, const std::string& name) { return a.field(name) != nullptr; })
+      .def("__contains__", [](const Answer& a, const py::object& name) { return field_of(a, name) != nullptr; })
+      .def("__iter__", &names_of)
       .def_property_readonly(
           "tokens",
           [](const SharedAnswer& a) {

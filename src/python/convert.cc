@@ -100,7 +100,24 @@ bool is_path(py::handle object) { return py::isinstance<py::str>(object) || py::
 std::string path_of(const char* name, py::handle object) {
   if (!is_path(object) && !py::isinstance<py::bytes>(object))
     throw py::type_error(std::string(name) + ": expected a path, got " + std::string(py::repr(object)));
-  return py::module_::import("os").attr("fsencode")(object).cast<std::string>();
+  try {
+    return py::module_::import("os").attr("fsencode")(object).cast<std::string>();
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_UnicodeEncodeError)) throw;
+    throw py::value_error(std::string(name) + ": expected a path that the system can spell, got " + std::string(py::repr(object)));
+  }
+}
+
+std::string text_of(const char* name, py::handle object) {
+  if (!py::isinstance<py::str>(object))
+    throw py::type_error(std::string(name) + ": expected str, got " + std::string(py::repr(object)));
+  Py_ssize_t size = 0;
+  const char* const utf8 = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+  if (utf8 == nullptr) {
+    PyErr_Clear();
+    throw py::value_error(std::string(name) + ": expected text that UTF-8 can hold, got a lone surrogate");
+  }
+  return {utf8, static_cast<size_t>(size)};
 }
 
 Image image_of(py::handle object) {

@@ -35,8 +35,11 @@ inline void check_or_throw(const Status& status) {
 }
 
 bool is_path(py::handle object);
-/// The bytes of a path (str, bytes, os.PathLike). TypeError: "<name>: expected a path, got ...".
+/// The bytes of a path (str, bytes, os.PathLike). TypeError: "<name>: expected a path, got ..."; ValueError for a lone surrogate.
 std::string path_of(const char* name, py::handle object);
+
+/// A str as UTF-8. TypeError: "<name>: expected str, got ..."; ValueError for a lone surrogate.
+std::string text_of(const char* name, py::handle object);
 
 /// A picture: a path (str, os.PathLike), an encoded file's bytes, or 8-bit pixels by the buffer protocol, height x width (x channels).
 /// Pixels are borrowed where each row lies in one piece, and copied otherwise. TypeError and ValueError for what is no picture.

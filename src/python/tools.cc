@@ -39,11 +39,16 @@ void bind_tools(py::module_& m) {
           "load",
           [](const py::object& folder) {
             const std::string path = path_of("folder", folder);
+            if (path.empty()) throw py::value_error("folder: expected a folder, got an empty path");
             return unlocked([&] { return Tokenizer::load(path); });
           },
           py::arg("folder"))
       .def(
-          "encode", [](const Tokenizer& t, const std::string& text) { return unlocked([&] { return t.encode(text); }); },
+          "encode",
+          [](const Tokenizer& t, const py::object& text) {
+            const std::string utf8 = text_of("text", text);
+            return unlocked([&] { return t.encode(utf8); });
+          },
           py::arg("text"), "The ids of a text.")
       .def(
           "decode",
