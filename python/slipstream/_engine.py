@@ -20,8 +20,8 @@ from ._request import folder_of, make_request, request_of, settings_help, text_o
 class Event:
     """Something was decided while an answer is decoded.
 
-    kind        "field": a field is complete; "text": free text grew; "plan": a trajectory head has planned; "pass": a forward pass has run;
-                "answer": the end
+    kind        "field": a field is complete; "text": free text grew; "plan": a trajectory head has planned; "answer": the
+                end
     name        of the field; of a plan "prompt" or the last section that was read; else ""
     value       of the field, as of JSON; of a plan {"waypoints", "fit", ...} as in the result object; else None
     text        as the answer spells the field, or the text that is new; else ""
@@ -66,7 +66,7 @@ class Engine:
 
         engine = slipstream.Engine.load("models/demo")
         answer = engine.answer(images=[left, front, right], ego="ego.json", decoder="scaffold-spec")
-        print(answer["longitudinal"], answer.trajectory.points_4hz)
+        print(answer["future_meta_behavior.longitudinal"], answer.trajectory.points_4hz)
     """
 
     def __init__(self, native):

@@ -3,12 +3,14 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 
 import pytest
 
 import slipstream
+from conftest import SCENE
 from slipstream import _engine, _errors, _forms, _native
 
 MODULES = {"_native": _native, "_engine": _engine, "_errors": _errors, "_forms": _forms}
@@ -81,6 +83,25 @@ def test_help_tells_the_arguments():
     words = slipstream.Engine.answer.__doc__
     for argument in inspect.signature(slipstream.Engine.answer).parameters:
         assert argument == "self" or argument in words or argument == "fps", argument
+
+
+def test_the_engine_s_example_names_a_field_that_there_is(engine):
+    named = re.findall(r'answer\["(.*?)"\]', slipstream.Engine.__doc__)
+    assert named and all(name in engine.answer(scene=SCENE) for name in named)
+
+
+def test_the_kinds_of_events_are_those_that_streams_give(engine):
+    kinds = slipstream.Event.__doc__.split("kind ")[1].split("\n    name")[0]
+    given = {e.kind for asked in ({"scene": SCENE}, {"prompt": "x", "form": None, "max_tokens": 4}) for e in engine.stream(**asked)}
+    assert set(re.findall(r'"(\w+)":', kinds)) == given | {"plan"}  # of a trajectory head: test_answer.py
+
+
+def test_the_guide_tells_which_properties_are_arrays(source):
+    classes = [n for n in stub_of(source, "_native").body if isinstance(n, ast.ClassDef)]
+    properties = [p for c in classes for p in c.body if isinstance(p, ast.FunctionDef) and p.returns is not None]
+    arrays = {p.name for p in properties if "NDArray" in ast.unparse(p.returns)}
+    told = re.search(r"An answer's ([^.]*) are numpy arrays", (source / "docs" / "guide" / "embedding.md").read_text())
+    assert told and set(re.findall(r"`(\w+)`", told[1])) == arrays
 
 
 def test_public_names_say_where_they_are_found():
