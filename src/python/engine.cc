@@ -73,7 +73,14 @@ class Pending {
 
 /// A Python object that another thread lets go of.
 std::shared_ptr<py::object> shared(py::object object) {
-  return {new py::object(std::move(object)), [](py::object* o) { with_gil([o] { delete o; }); }};
+  return {
+      new py::object(std::move(object)), [](py::object* o) {
+        with_gil([o] {
+          Py_DECREF(
+              o->release().ptr());  // not from py::object's destructor, which is noexcept: what is deleted may run code of Python's
+          delete o;
+        });
+      }};
 }
 
 Pending start(const std::shared_ptr<Engine>& engine, const Request& request, const std::string& keep, const py::object& on_done) {
