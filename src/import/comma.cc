@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <numbers>
+#include <optional>
 
 #include "base/file.h"
 
@@ -80,46 +82,117 @@ Result<NpyArray> read_npy(std::string_view bytes, std::string_view name) {
 
 namespace {
 
-Result<NpyArray> load(const std::filesystem::path& segment, const char* what, int64_t columns) {
-  std::filesystem::path found = segment / "global_pose" / what;
+namespace fs = std::filesystem;
+
+/// Where a segment keeps an array; in global_pose where it keeps none.
+fs::path place_of(const fs::path& segment, const std::string& what) {
+  fs::path found = segment / "global_pose" / what;
   for (const auto& folder : {segment / "global_pose", segment})
-    for (const std::string& file : {std::string(what), std::string(what) + ".npy"})
-      if (std::filesystem::is_regular_file(folder / file)) found = folder / file;
-  SLIP_TRY(const std::string bytes, read_file(found, kMostBytes));
-  SLIP_TRY(NpyArray a, read_npy(bytes, found.string()));
+    for (const std::string& file : {what, what + ".npy"})
+      if (fs::is_regular_file(folder / file)) found = folder / file;
+  return found;
+}
+
+Result<NpyArray> load(const fs::path& file, int64_t columns) {
+  SLIP_TRY(const std::string bytes, read_file(file, kMostBytes));
+  SLIP_TRY(NpyArray a, read_npy(bytes, file.string()));
   const bool flat = columns == 1 && a.shape.size() == 1, rows = a.shape.size() == 2 && a.shape[1] == columns;
-  if (!flat && !rows) return bad_input("{}: expected {} numbers a row, got another shape", found.string(), columns);
+  if (!flat && !rows) return bad_input("{}: expected {} numbers a row, got another shape", file.string(), columns);
   for (const double v : a.values)
-    if (!std::isfinite(v)) return bad_input("{}: expected finite numbers, got {}", found.string(), v);
+    if (!std::isfinite(v)) return bad_input("{}: expected finite numbers, got {}", file.string(), v);
   return a;
+}
+
+/// The segment's camera as quaternions, where it has them; a row of zeros is none.
+Result<std::optional<NpyArray>> load_orientations(const fs::path& segment, size_t frames) {
+  const fs::path file = place_of(segment, "frame_orientations");
+  if (!fs::exists(file)) return std::optional<NpyArray>();
+  SLIP_TRY(NpyArray q, load(file, 4));
+  if (q.values.size() != 4 * frames)
+    return bad_input("{}: expected an orientation for each of {} frames, got {}", file.string(), frames, q.values.size() / 4);
+  for (size_t i = 0; i < frames; ++i)
+    if (q.values[4 * i] == 0 && q.values[4 * i + 1] == 0 && q.values[4 * i + 2] == 0 && q.values[4 * i + 3] == 0)
+      return bad_input("{}: expected a quaternion in row {}, got zeros", file.string(), i);
+  return std::optional(std::move(q));
+}
+
+Vec3 row(const NpyArray& a, size_t i) { return {a.values[3 * i], a.values[3 * i + 1], a.values[3 * i + 2]}; }
+
+/// The directions at a place on the earth.
+struct Ground {
+  Vec3 east, north;
+  static Ground at(const Vec3& place) {
+    const Vec3 up = unit(place), east = unit(cross({0, 0, 1}, up));
+    return {east, cross(up, east)};
+  }
+  double heading(const Vec3& v) const { return std::atan2(dot(north, v), dot(east, v)); }
+  double length(const Vec3& v) const { return std::hypot(dot(east, v), dot(north, v)); }
+};
+
+/// The first axis of the frame that the quaternion leads to the earth's from: forward, of any length [docs/notes/driving.md#comma2k19].
+Vec3 forward(const NpyArray& quaternions, size_t i) {
+  const double *q = quaternions.values.data() + 4 * i, w = q[0], x = q[1], y = q[2], z = q[3];
+  return {w * w + x * x - y * y - z * z, 2 * (x * y + w * z), 2 * (x * z - w * y)};
+}
+
+constexpr double kMovesMps = 0.5;  // below, the velocity is mostly noise
+
+/// Headings of frames that stand are the camera's, turned by what lies between camera and velocity while the car moves: how the device is
+/// mounted, 0.9 degrees in the public example. A car that goes where its camera does not look backs.
+void turn_by_camera(const Ground& ground, const NpyArray& velocities, const NpyArray& orientations, std::vector<double>& headings) {
+  Waypoint mount;
+  for (size_t i = 0; i < headings.size(); ++i) {
+    const double speed = ground.length(row(velocities, i)), camera = ground.heading(forward(orientations, i));
+    if (speed <= kMovesMps) continue;
+    if (std::cos(headings[i] - camera) < 0) headings[i] += std::numbers::pi;
+    mount = {mount.x + speed * std::cos(headings[i] - camera), mount.y + speed * std::sin(headings[i] - camera)};
+  }
+  for (size_t i = 0; i < headings.size(); ++i)
+    if (ground.length(row(velocities, i)) <= kMovesMps)
+      headings[i] = ground.heading(forward(orientations, i)) + std::atan2(mount.y, mount.x);
+}
+
+/// Headings of frames that stand are those of the motion before, or of the first one; a segment that never moves points east.
+void keep_while_standing(const Ground& ground, const NpyArray& velocities, std::vector<double>& headings) {
+  const auto moves = [&](size_t i) { return ground.length(row(velocities, i)) > kMovesMps; };
+  size_t first = 0;
+  while (first < headings.size() && !moves(first)) ++first;
+  const double begin = first < headings.size() ? headings[first] : 0;
+  for (size_t i = 0; i < headings.size(); ++i)
+    if (!moves(i)) headings[i] = i < first ? begin : headings[i - 1];
 }
 
 }  // namespace
 
-Result<CommaSegment> read_comma(const std::filesystem::path& segment) {
+Result<CommaSegment> read_comma(const fs::path& segment) {
   const std::string name = segment.string();
-  SLIP_TRY(const NpyArray times, load(segment, "frame_times", 1));
-  SLIP_TRY(const NpyArray positions, load(segment, "frame_positions", 3));
-  SLIP_TRY(const NpyArray velocities, load(segment, "frame_velocities", 3));
+  SLIP_TRY(const NpyArray times, load(place_of(segment, "frame_times"), 1));
+  SLIP_TRY(const NpyArray positions, load(place_of(segment, "frame_positions"), 3));
+  SLIP_TRY(const NpyArray velocities, load(place_of(segment, "frame_velocities"), 3));
   const size_t n = times.values.size();
   if (n < 2 || positions.values.size() != 3 * n || velocities.values.size() != 3 * n)
     return bad_input("{}: expected at least two frames with a position and a velocity each, got {}, {} and {}", name, n,
                      positions.values.size() / 3, velocities.values.size() / 3);
-  const auto row = [](const NpyArray& a, size_t i) { return Vec3{a.values[3 * i], a.values[3 * i + 1], a.values[3 * i + 2]}; };
-  const Vec3 start = row(positions, 0), up = unit(start), east = unit(cross({0, 0, 1}, up)), north = cross(up, east);
+  SLIP_TRY(const std::optional<NpyArray> orientations, load_orientations(segment, n));
+  const Vec3 start = row(positions, 0);
+  const Ground ground = Ground::at(start);
+  std::vector<double> headings(n);
+  for (size_t i = 0; i < n; ++i) headings[i] = ground.heading(row(velocities, i));
+  if (orientations) {
+    turn_by_camera(ground, velocities, *orientations, headings);
+  } else {
+    keep_while_standing(ground, velocities, headings);
+  }
   std::vector<TimedPose> poses;
   std::vector<double> seconds;
-  double heading = 0;
   for (size_t i = 0; i < n; ++i) {
-    const Vec3 p = row(positions, i), v = row(velocities, i), d{p[0] - start[0], p[1] - start[1], p[2] - start[2]};
-    constexpr double kMovesMps = 0.5;  // below, the velocity is mostly noise
-    if (std::hypot(dot(east, v), dot(north, v)) > kMovesMps) heading = std::atan2(dot(north, v), dot(east, v));
+    const Vec3 p = row(positions, i), d{p[0] - start[0], p[1] - start[1], p[2] - start[2]};
     seconds.push_back(times.values[i] - times.values[0]);
-    poses.push_back({seconds.back(), {dot(east, d), dot(north, d), heading}});
+    poses.push_back({seconds.back(), {dot(ground.east, d), dot(ground.north, d), headings[i]}});
   }
   SLIP_TRY(Track track, Track::of(std::move(poses), name));
-  std::filesystem::path pictures = segment / "frames";
-  if (!std::filesystem::is_directory(pictures)) pictures.clear();
+  fs::path pictures = segment / "frames";
+  if (!fs::is_directory(pictures)) pictures.clear();
   return CommaSegment{std::move(track), std::move(seconds), std::move(pictures)};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // comma2k19: a segment's folder. global_pose/frame_{times,positions,velocities} (.npy files, with or without the ending; seconds, ECEF metres
-// and metres per second, 20 Hz), here or one folder up. Layout: commaai/comma2k19, README.
+// and metres per second, 20 Hz) and, where it is there, frame_orientations (quaternions), here or one folder up. Layout:
+// docs/notes/driving.md#comma2k19.
 #pragma once
 #include <filesystem>
 
@@ -20,7 +21,8 @@ struct CommaSegment {
   std::vector<double> seconds;     // of each frame
   std::filesystem::path pictures;  // folder "frames" with 000000.jpg (or .png) .., empty where there is none
 };
-/// The heading is the velocity's; a car that stands keeps it.
+/// The heading is the velocity's. A car that stands has its camera's; without orientations that of the motion before, and before the first
+/// motion that one's.
 Result<CommaSegment> read_comma(const std::filesystem::path& segment);
 
 }  // namespace slip

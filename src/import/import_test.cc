@@ -8,9 +8,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numbers>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "import/comma.h"
 #include "import/conversation.h"
+#include "import/mcap.h"
+#include "import/mcap_drive.h"
 #include "import/track.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
@@ -150,17 +156,45 @@ void write_npy(const fs::path& file, int columns, const std::vector<double>& v) 
   ASSERT_TRUE(write_file(file, out));
 }
 
-TEST_F(Import, ACommaSegmentIsSampledAlongItsDrive) {
+/// A segment on the equator that drives along its meridian: 20 Hz, speeds northwards, the places that they lead to.
+struct Northwards {
   std::vector<double> times, positions, velocities;
-  for (int i = 0; i < 400; ++i) {  // 20 s northwards at 15 m/s from a place on the equator
-    times.push_back(1000 + 0.05 * i);
-    positions.insert(positions.end(), {6'371'000.0, 0.0, 0.75 * i});
-    velocities.insert(velocities.end(), {0.0, 0.0, 15.0});
+  explicit Northwards(const std::vector<double>& speeds) {
+    double z = 0;
+    for (size_t i = 0; i < speeds.size(); ++i) {
+      times.push_back(1000 + 0.05 * static_cast<double>(i));
+      positions.insert(positions.end(), {6'371'000.0, 0.0, z});
+      velocities.insert(velocities.end(), {0.0, 0.0, speeds[i]});
+      z += 0.05 * speeds[i];
+    }
   }
-  fs::create_directories(dir_ / "segment" / "global_pose");
-  write_npy(dir_ / "segment" / "global_pose" / "frame_times", 1, times);
-  write_npy(dir_ / "segment" / "global_pose" / "frame_positions", 3, positions);
-  write_npy(dir_ / "segment" / "global_pose" / "frame_velocities.npy", 3, velocities);
+  void write(const fs::path& segment) const {
+    fs::create_directories(segment / "global_pose");
+    write_npy(segment / "global_pose" / "frame_times", 1, times);
+    write_npy(segment / "global_pose" / "frame_positions", 3, positions);
+    write_npy(segment / "global_pose" / "frame_velocities.npy", 3, velocities);
+  }
+  /// A camera that looks so far east of north, level.
+  void write_camera(const fs::path& segment, double east_rad) const {
+    // North, east, down of that place is a quarter turn about east from the earth's axes; the camera turns about down.
+    std::vector<double> q;
+    const double c = std::cos(east_rad / 2) / std::numbers::sqrt2, d = std::sin(east_rad / 2) / std::numbers::sqrt2;
+    for (size_t i = 0; i < times.size(); ++i) q.insert(q.end(), {c, -d, -c, d});
+    write_npy(segment / "global_pose" / "frame_orientations", 4, q);
+  }
+};
+
+/// Stands for `standing_s`, then accelerates with 2 m/s^2 to `speed_mps`, for 30 s in all; a speed below 0 backs.
+std::vector<double> standing_first(double standing_s, double speed_mps) {
+  std::vector<double> speeds;
+  for (int i = 0; i < 600; ++i)
+    speeds.push_back(std::copysign(std::clamp(2 * (0.05 * i - standing_s), 0.0, std::abs(speed_mps)), speed_mps));
+  return speeds;
+}
+
+TEST_F(Import, ACommaSegmentIsSampledAlongItsDrive) {
+  const Northwards drive(std::vector<double>(400, 15));
+  drive.write(dir_ / "segment");
   const ImportOptions o{.format = ImportFormat::kComma2k19,
                         .source = dir_ / "segment",
                         .out = dir_ / "set",
@@ -177,6 +211,86 @@ TEST_F(Import, ACommaSegmentIsSampledAlongItsDrive) {
   EXPECT_NEAR(sim::future_at(*labels, 5).x, 75, 1e-3);
   EXPECT_NEAR(sim::future_at(*labels, 5).y, 0, 1e-3);
   EXPECT_NEAR(labels->v0_mps, 15, 1e-3);
+}
+
+TEST_F(Import, ACommaCarThatStandsPointsWhereItWillDrive) {
+  const Northwards drive(standing_first(12, 10));
+  drive.write(dir_ / "segment");
+  const ImportOptions o{
+      .format = ImportFormat::kComma2k19, .source = dir_ / "segment", .out = dir_ / "set", .pictures = {}, .version = {}};
+  const auto counts = import_records(o, {}, {});
+  ASSERT_TRUE(counts) << counts.error().message;
+  const auto set = sim::RecordSet::open(dir_ / "set");
+  ASSERT_TRUE(set);
+  for (const int64_t at : {int64_t{5}, int64_t{7}}) {  // at 9 and 11 s: the car stands and drives off straight ahead
+    const auto l = set->labels(at);
+    ASSERT_TRUE(l);
+    EXPECT_EQ(l->v0_mps, 0) << at;
+    EXPECT_GT(sim::future_at(*l, 5).x, 1) << at;
+    EXPECT_NEAR(sim::future_at(*l, 5).y, 0, 1e-3) << at;
+    EXPECT_NEAR(l->future[49].yaw, 0, 1e-6) << at;
+    EXPECT_EQ(l->lateral, sim::Lateral::kGoStraight) << at;
+  }
+}
+
+TEST_F(Import, ACommaCarThatStandsPointsWhereItsCameraDoes) {
+  const double north = std::numbers::pi / 2, mount = 0.02;
+  const auto yaw = [&](const std::vector<double>& speeds, double t_s) {
+    fs::remove_all(dir_ / "segment");
+    const Northwards drive(speeds);
+    drive.write(dir_ / "segment");
+    drive.write_camera(dir_ / "segment", mount);
+    const auto segment = read_comma(dir_ / "segment");
+    EXPECT_TRUE(segment) << segment.error().message;
+    return segment ? segment->track.yaw(t_s) : NAN;
+  };
+  EXPECT_NEAR(yaw(std::vector<double>(600, 0), 5), north - mount, 1e-9) << "never moves";
+  EXPECT_NEAR(yaw(standing_first(12, 10), 5), north, 1e-9) << "how the camera is mounted shows when the car moves";
+  EXPECT_NEAR(std::remainder(yaw(standing_first(12, -3), 5) - north, 2 * std::numbers::pi), 0, 1e-9) << "backs out";
+  EXPECT_NEAR(std::remainder(yaw(standing_first(12, -3), 25) - north, 2 * std::numbers::pi), 0, 1e-9) << "backs out";
+}
+
+TEST_F(Import, CommaOrientationsThatAreNoneAreRefused) {
+  const Northwards drive(std::vector<double>(100, 15));
+  drive.write(dir_ / "segment");
+  std::vector<double> q(400, 0.5);
+  std::fill(q.begin() + 28, q.begin() + 32, 0);
+  const fs::path file = dir_ / "segment" / "global_pose" / "frame_orientations";
+  write_npy(file, 4, q);
+  const auto zeros = read_comma(dir_ / "segment");
+  ASSERT_FALSE(zeros);
+  EXPECT_NE(zeros.error().message.find("expected a quaternion in row 7, got zeros"), std::string::npos) << zeros.error().message;
+  write_npy(file, 4, std::vector<double>(40, 0.5));
+  const auto few = read_comma(dir_ / "segment");
+  ASSERT_FALSE(few);
+  EXPECT_NE(few.error().message.find("for each of 100 frames, got 10"), std::string::npos) << few.error().message;
+}
+
+/// A recording of poses in foxglove's form, at 10 Hz.
+std::string mcap_of(size_t poses, const std::function<json::value(size_t)>& orientation) {
+  McapWriter w("test");
+  const uint16_t c =
+      w.add_channel({.topic = "/ego/pose", .encoding = "json", .schema = {}, .schema_encoding = {}, .metadata = {}}, "");
+  for (size_t i = 0; i < poses; ++i) {
+    const json::object at{{"x", 0.5 * static_cast<double>(i)}, {"y", 0}, {"z", 0}};
+    w.add(c, uint64_t{100'000'000} * i,
+          json::serialize(json::object{{"pose", {{"position", at}, {"orientation", orientation(i)}}}}));
+  }
+  return w.finish();
+}
+
+TEST(McapDrives, OrientationsAreReadAtAnyLengthAndZerosRefused) {
+  const auto turned = [](double length) {
+    return json::object{{"w", length * std::cos(0.3)}, {"x", 0}, {"y", 0}, {"z", length * std::sin(0.3)}};
+  };
+  const std::string good = mcap_of(3, [&](size_t) { return turned(2); });
+  const auto drives = read_mcap_drives(std::as_bytes(std::span(good)), "m");
+  ASSERT_TRUE(drives) << drives.error().message;
+  EXPECT_NEAR(drives->at(0).poses[1].pose.yaw_rad, 0.6, 1e-12);
+  const std::string bad = mcap_of(3, [&](size_t i) { return turned(i == 1 ? 0 : 1); });
+  const auto none = read_mcap_drives(std::as_bytes(std::span(bad)), "m");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().message, "m: message 1 of /ego/pose: orientation: expected a quaternion, got zeros");
 }
 
 TEST_F(Import, RecordsSurviveTheWayToMcapAndBack) {

@@ -88,7 +88,9 @@ Result<ReadPose> pose_of(const json::object& o, const std::string& where) {
   for (const auto& [key, value] : {std::pair{"w", &v[0]}, {"x", &v[1]}, {"y", &v[2]}, {"z", &v[3]}}) {
     SLIP_TRY(*value, get_number(*q, key, where));
   }
-  out.pose.yaw_rad = std::atan2(2 * (v[0] * v[3] + v[1] * v[2]), 1 - 2 * (v[2] * v[2] + v[3] * v[3]));
+  if (v == std::array<double, 4>{}) return bad_input("{}: orientation: expected a quaternion, got zeros", where);
+  const auto& [w, x, y, z] = v;  // of any length
+  out.pose.yaw_rad = std::atan2(2 * (w * z + x * y), w * w + x * x - y * y - z * z);
   return out;
 }
 
