@@ -224,7 +224,7 @@ struct ImportOptions {
   std::string format, source;     // conversations, wod-e2e, nuscenes, comma2k19, mcap
   std::string pictures, version;  // folder of pictures; nuScenes: of the tables. Empty: found beside the source
   double every_s = 1;             // where recordings have no moments of their own
-  double least_history_s = 3.75;  // what is missing of 3.75 s is continued straight back
+  double least_history_s = 3.75;  // behind a begin or a hole in the times; what is missing of 3.75 s is continued straight back
   int64_t limit = 0;              // records; 0: all
   bool with_pictures = true;
 };

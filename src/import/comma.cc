@@ -190,7 +190,7 @@ Result<CommaSegment> read_comma(const fs::path& segment) {
     seconds.push_back(times.values[i] - times.values[0]);
     poses.push_back({seconds.back(), {dot(ground.east, d), dot(ground.north, d), headings[i]}});
   }
-  SLIP_TRY(Track track, Track::of(std::move(poses), name));
+  SLIP_TRY(TrackPieces track, TrackPieces::of(std::move(poses), name));
   fs::path pictures = segment / "frames";
   if (!fs::is_directory(pictures)) pictures.clear();
   return CommaSegment{std::move(track), std::move(seconds), std::move(pictures)};

@@ -17,7 +17,7 @@ struct NpyArray {
 Result<NpyArray> read_npy(std::string_view bytes, std::string_view name);
 
 struct CommaSegment {
-  Track track;                     // east and north of the segment's first place, metres; seconds since its first frame
+  TrackPieces track;               // east and north of the segment's first place, metres; seconds since its first frame
   std::vector<double> seconds;     // of each frame
   std::filesystem::path pictures;  // folder "frames" with 000000.jpg (or .png) .., empty where there is none
 };

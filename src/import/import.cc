@@ -32,7 +32,12 @@ Result<ImportFormat> import_format(std::string_view name) {
 }
 
 json::object ImportCounts::to_json() const {
-  return {{"records", records}, {"without_history", without_history}, {"without_future", without_future}, {"pictures", pictures}};
+  return {{"records", records},
+          {"without_history", without_history},
+          {"without_future", without_future},
+          {"holes", holes},
+          {"in_holes", in_holes},
+          {"pictures", pictures}};
 }
 
 namespace {
@@ -52,7 +57,7 @@ class Sink {
     if (progress_) progress_("importing", done, total);
     return cancel_.check("import", counts_.records, "records");
   }
-  void pass_over() { ++counts_.without_history; }
+  void begin(const TrackPieces& track) { counts_.holes += track.holes; }
   /// `details`: of the record's line in frames.jsonl, beside its name.
   Status add(ImportedRecord r, json::object details = {}) {
     sim::Labels& l = r.record.labels;
@@ -66,15 +71,16 @@ class Sink {
     ++counts_.records;
     return {};
   }
-  /// A moment of a track. Fewer than least_history_s before it: passed over.
-  Status add_moment(const Track& track, double now_s, std::string name,
+  /// A moment of a track. In a hole of it, or fewer than least_history_s behind the track's begin or a hole: passed over.
+  Status add_moment(const TrackPieces& track, double now_s, std::string name,
                     const std::function<Result<std::vector<uint8_t>>()>& pictures) {
     constexpr double kSlack = 0.05;
-    if (now_s - track.first_s() < o_.least_history_s - kSlack) {
-      pass_over();
+    const Track* piece = track.at(now_s);
+    if (!piece || now_s - piece->first_s() < o_.least_history_s - kSlack) {
+      ++(piece ? counts_.without_history : counts_.in_holes);
       return {};
     }
-    ImportedRecord r{std::move(name), {labels_at(track, now_s, sim::Intent::kGoStraight), {}}};
+    ImportedRecord r{std::move(name), {labels_at(*piece, now_s, sim::Intent::kGoStraight), {}}};
     if (o_.with_pictures) {
       SLIP_TRY(r.record.images, pictures());
     }
@@ -82,8 +88,9 @@ class Sink {
   }
   Result<ImportCounts> finish() {
     if (counts_.records == 0)
-      return bad_input("{}: expected records with {} s of history, got none ({} moments have less)", o_.source.string(),
-                       o_.least_history_s, counts_.without_history);
+      return bad_input(
+          "{}: expected records with {} s of history, got none ({} moments have less, {} lie in {} holes of the times)",
+          o_.source.string(), o_.least_history_s, counts_.without_history, counts_.in_holes, counts_.holes);
     SLIP_TRY_(writer_->finish());
     SLIP_TRY_(write_file(o_.out / "frames.jsonl", frames_));
     return counts_;
@@ -170,7 +177,8 @@ Status import_nuscenes(const ImportOptions& o, Sink& sink) {
   SLIP_TRY(const std::vector<NuScenesScene> scenes, read_nuscenes(tables));
   int64_t done = 0;
   for (const NuScenesScene& scene : scenes) {
-    SLIP_TRY(const Track track, Track::of(scene.track, fmt::format("{}: {}", tables.string(), scene.name)));
+    SLIP_TRY(const TrackPieces track, TrackPieces::of(scene.track, fmt::format("{}: {}", tables.string(), scene.name)));
+    sink.begin(track);
     for (size_t i = 0; i < scene.samples.size() && !sink.full(); ++i) {
       SLIP_TRY_(sink.poll(done, static_cast<int64_t>(scenes.size())));
       const NuScenesSample& s = scene.samples[i];
@@ -188,6 +196,7 @@ Status import_nuscenes(const ImportOptions& o, Sink& sink) {
 
 Status import_comma(const ImportOptions& o, Sink& sink) {
   SLIP_TRY(const CommaSegment segment, read_comma(o.source));
+  sink.begin(segment.track);
   double next = 0;
   for (size_t i = 0; i < segment.seconds.size() && !sink.full(); ++i) {
     if (segment.seconds[i] < next - 1e-6) continue;
@@ -209,7 +218,8 @@ Status import_mcap(const ImportOptions& o, Sink& sink) {
   SLIP_TRY(const std::vector<McapDrive> drives, read_mcap_drives(map.bytes(), o.source.string()));
   for (size_t d = 0; d < drives.size(); ++d) {
     const McapDrive& drive = drives[d];
-    SLIP_TRY(const Track track, Track::of(drive.poses, fmt::format("{}: {}", o.source.string(), drive.frame)));
+    SLIP_TRY(const TrackPieces track, TrackPieces::of(drive.poses, fmt::format("{}: {}", o.source.string(), drive.frame)));
+    sink.begin(track);
     for (const double now : drive.moments(o.every_s)) {
       if (sink.full()) return {};
       SLIP_TRY_(sink.poll(static_cast<int64_t>(d), static_cast<int64_t>(drives.size())));

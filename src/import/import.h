@@ -22,14 +22,16 @@ struct ImportOptions {
   std::filesystem::path pictures;  // where relative paths of pictures start; empty: the source's own folder
   std::string version;             // nuScenes: the tables' folder; empty: the only v1.0-* in the source
   double every_s = 1;              // comma2k19, mcap without cameras: a record so often
-  double least_history_s = 3.75;   // of recorded history before a record; what is missing to 3.75 s is continued straight back
-  int64_t limit = 0;               // so many records; 0: all
+  /// Of recorded history before a record, behind a begin or a hole; what is missing to 3.75 s is continued straight back.
+  double least_history_s = 3.75;
+  int64_t limit = 0;  // so many records; 0: all
   bool with_pictures = true;
 };
 struct ImportCounts {
   int64_t records = 0;
-  int64_t without_history = 0;  // moments passed over
-  int64_t without_future = 0;   // records that know less than 5 s of it: good to be asked about, not to be learned
+  int64_t without_history = 0;      // moments passed over
+  int64_t holes = 0, in_holes = 0;  // in the times of poses (TrackPieces); moments in them, which are passed over
+  int64_t without_future = 0;       // records that know less than 5 s of it: good to be asked about, not to be learned
   int64_t pictures = 0;
   json::object to_json() const;
 };

@@ -17,7 +17,6 @@
 #include "import/conversation.h"
 #include "import/mcap.h"
 #include "import/mcap_drive.h"
-#include "import/track.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
 
@@ -38,50 +37,6 @@ class Import : public ::testing::Test {
   void TearDown() override { fs::remove_all(dir_); }
   fs::path dir_;
 };
-
-/// A circle of 50 m at 10 m/s, turning left.
-Track circle() {
-  std::vector<TimedPose> poses;
-  for (int i = 0; i <= 300; ++i) {
-    const double t = 0.05 * i, a = t * 10 / 50;
-    poses.push_back({t, {50 * std::sin(a), 50 - 50 * std::cos(a), a}});
-  }
-  auto t = Track::of(std::move(poses), "circle");
-  EXPECT_TRUE(t);
-  return *t;
-}
-
-TEST(Track, LabelsOfACircleAreThoseOfACircle) {
-  const sim::Labels l = labels_at(circle(), 6, sim::Intent::kGoLeft);
-  for (const double t : {1.0, 3.0, 5.0}) {
-    const sim::Vec2 p = sim::future_at(l, t);
-    EXPECT_NEAR(p.x, 50 * std::sin(t / 5), 0.01) << t;
-    EXPECT_NEAR(p.y, 50 - 50 * std::cos(t / 5), 0.01) << t;
-  }
-  for (const sim::EgoState& e : l.history) {
-    EXPECT_NEAR(e.x, 50 * std::sin(e.t_s / 5), 0.01);
-    EXPECT_NEAR(std::hypot(e.vx, e.vy), 10, 0.05);
-    EXPECT_NEAR(e.vx, 10 * std::cos(e.t_s / 5), 0.05);
-    EXPECT_NEAR(std::hypot(e.ax, e.ay), 2, 0.1);  // v^2 / r
-  }
-  EXPECT_NEAR(l.future[30].kappa, 1 / 50.0, 1e-3);
-  EXPECT_NEAR(l.future[9].yaw, 0.2, 1e-3);
-  EXPECT_EQ(l.longitudinal, sim::Longitudinal::kKeepSpeed);
-  EXPECT_EQ(l.lateral, sim::Lateral::kTurnLeft);
-  EXPECT_EQ(l.unknown, sim::kImported | sim::kUnknownObjects | sim::kUnknownExplanation);
-}
-
-TEST(Track, AFutureThatEndsIsUnknown) {
-  const sim::Labels l = labels_at(circle(), 12, sim::Intent::kGoStraight);  // 3 s are left
-  EXPECT_NE(l.unknown & sim::kUnknownFuture, 0U);
-  EXPECT_NE(l.unknown & sim::kUnknownBehaviour, 0U);
-}
-
-TEST(Track, RefusesTimesThatDoNotAscend) {
-  EXPECT_FALSE(Track::of({{0, {}}, {0, {}}}, "t"));
-  EXPECT_FALSE(Track::of({{0, {}}}, "t"));
-  EXPECT_FALSE(Track::of({{0, {}}, {1, {NAN, 0, 0}}}, "t"));
-}
 
 TEST_F(Import, WodFramesBecomeRecords) {
   const ImportOptions o{.format = ImportFormat::kWodE2e,
@@ -242,7 +197,7 @@ TEST_F(Import, ACommaCarThatStandsPointsWhereItsCameraDoes) {
     drive.write_camera(dir_ / "segment", mount);
     const auto segment = read_comma(dir_ / "segment");
     EXPECT_TRUE(segment) << segment.error().message;
-    return segment ? segment->track.yaw(t_s) : NAN;
+    return segment ? segment->track.pieces[0].yaw(t_s) : NAN;
   };
   EXPECT_NEAR(yaw(std::vector<double>(600, 0), 5), north - mount, 1e-9) << "never moves";
   EXPECT_NEAR(yaw(standing_first(12, 10), 5), north, 1e-9) << "how the camera is mounted shows when the car moves";
@@ -266,15 +221,61 @@ TEST_F(Import, CommaOrientationsThatAreNoneAreRefused) {
   EXPECT_NE(few.error().message.find("for each of 100 frames, got 10"), std::string::npos) << few.error().message;
 }
 
-/// A recording of poses in foxglove's form, at 10 Hz.
-std::string mcap_of(size_t poses, const std::function<json::value(size_t)>& orientation) {
+TEST_F(Import, NothingIsContinuedOverAHoleInCommasTimes) {
+  Northwards drive(std::vector<double>(600, 15));
+  for (size_t i = 310; i < 600; ++i) drive.times[i] += 30;
+  drive.write(dir_ / "segment");
+  const ImportOptions o{.format = ImportFormat::kComma2k19,
+                        .source = dir_ / "segment",
+                        .out = dir_ / "set",
+                        .pictures = {},
+                        .version = {},
+                        .every_s = 2};
+  const auto counts = import_records(o, {}, {});
+  ASSERT_TRUE(counts) << counts.error().message;
+  EXPECT_EQ(counts->holes, 1);
+  EXPECT_EQ(counts->in_holes, 0);         // comma2k19's moments are its poses
+  EXPECT_EQ(counts->records, 12);         // at 4 .. 14 s and at 49.5 .. 59.5 s
+  EXPECT_EQ(counts->without_history, 4);  // at 0, 2, 45.5 and 47.5 s
+  EXPECT_EQ(counts->without_future, 5);   // at 12 and 14 s, at 55.5 s and behind it
+  const auto set = sim::RecordSet::open(dir_ / "set");
+  ASSERT_TRUE(set);
+  for (int64_t i = 0; i < set->size(); ++i) {
+    const auto l = set->labels(i);
+    ASSERT_TRUE(l);
+    for (const sim::EgoState& e : l->history) {
+      EXPECT_NEAR(e.vx, 15, 0.01) << i;
+      EXPECT_NEAR(std::hypot(e.ax, e.ay), 0, 0.01) << i;
+    }
+    if ((l->unknown & sim::kUnknownFuture) != 0) continue;
+    EXPECT_EQ(l->longitudinal, sim::Longitudinal::kKeepSpeed) << i;
+    EXPECT_NEAR(sim::future_at(*l, 5).x, 75, 0.1) << i;
+  }
+}
+
+TEST_F(Import, AJumpOfCommasPosesIsRefusedWithItsPlace) {
+  Northwards drive(std::vector<double>(400, 15));
+  for (size_t i = 200; i < 400; ++i) drive.positions[3 * i + 2] += 5e6;
+  drive.write(dir_ / "segment");
+  const ImportOptions o{
+      .format = ImportFormat::kComma2k19, .source = dir_ / "segment", .out = dir_ / "set", .pictures = {}, .version = {}};
+  const auto counts = import_records(o, {}, {});
+  ASSERT_FALSE(counts);
+  EXPECT_EQ(counts.error().kind, ErrorKind::kBadInput);
+  EXPECT_NE(counts.error().message.find("segment: pose 200 at 10 s: expected a place that 100 m/s lead to"), std::string::npos)
+      << counts.error().message;
+  EXPECT_FALSE(fs::exists(dir_ / "set" / "index.json"));
+}
+
+/// A recording of poses in foxglove's form, at 10 Hz and 5 m/s; 20 s are lacking before pose `hole`.
+std::string mcap_of(size_t poses, size_t hole, const std::function<json::value(size_t)>& orientation) {
   McapWriter w("test");
   const uint16_t c =
       w.add_channel({.topic = "/ego/pose", .encoding = "json", .schema = {}, .schema_encoding = {}, .metadata = {}}, "");
   for (size_t i = 0; i < poses; ++i) {
     const json::object at{{"x", 0.5 * static_cast<double>(i)}, {"y", 0}, {"z", 0}};
-    w.add(c, uint64_t{100'000'000} * i,
-          json::serialize(json::object{{"pose", {{"position", at}, {"orientation", orientation(i)}}}}));
+    const uint64_t time_ns = uint64_t{100'000'000} * (i < hole ? i : i + 200);
+    w.add(c, time_ns, json::serialize(json::object{{"pose", {{"position", at}, {"orientation", orientation(i)}}}}));
   }
   return w.finish();
 }
@@ -283,14 +284,28 @@ TEST(McapDrives, OrientationsAreReadAtAnyLengthAndZerosRefused) {
   const auto turned = [](double length) {
     return json::object{{"w", length * std::cos(0.3)}, {"x", 0}, {"y", 0}, {"z", length * std::sin(0.3)}};
   };
-  const std::string good = mcap_of(3, [&](size_t) { return turned(2); });
+  const std::string good = mcap_of(3, 3, [&](size_t) { return turned(2); });
   const auto drives = read_mcap_drives(std::as_bytes(std::span(good)), "m");
   ASSERT_TRUE(drives) << drives.error().message;
   EXPECT_NEAR(drives->at(0).poses[1].pose.yaw_rad, 0.6, 1e-12);
-  const std::string bad = mcap_of(3, [&](size_t i) { return turned(i == 1 ? 0 : 1); });
+  const std::string bad = mcap_of(3, 3, [&](size_t i) { return turned(i == 1 ? 0 : 1); });
   const auto none = read_mcap_drives(std::as_bytes(std::span(bad)), "m");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().message, "m: message 1 of /ego/pose: orientation: expected a quaternion, got zeros");
+}
+
+TEST_F(Import, MomentsInAHoleOfAnMcapFileArePassedOver) {
+  const std::string file = mcap_of(160, 80, [](size_t) { return json::object{{"w", 1}, {"x", 0}, {"y", 0}, {"z", 0}}; });
+  ASSERT_TRUE(write_file(dir_ / "hole.mcap", file));
+  const ImportOptions o{
+      .format = ImportFormat::kMcap, .source = dir_ / "hole.mcap", .out = dir_ / "set", .pictures = {}, .version = {}};
+  const auto counts = import_records(o, {}, {});
+  ASSERT_TRUE(counts) << counts.error().message;
+  EXPECT_EQ(counts->holes, 1);
+  EXPECT_EQ(counts->in_holes, 20);        // at 8 .. 27 s
+  EXPECT_EQ(counts->records, 8);          // at 4 .. 7 s and at 32 .. 35 s
+  EXPECT_EQ(counts->without_history, 8);  // at 0 .. 3 s and at 28 .. 31 s
+  EXPECT_EQ(counts->without_future, 8);
 }
 
 TEST_F(Import, RecordsSurviveTheWayToMcapAndBack) {

@@ -18,23 +18,80 @@ Waypoint rate(const TimedPose& a, const TimedPose& b) { return scaled(sum(place(
 constexpr double kMost = 1e9;  // seconds of Unix time, metres of any map
 double turned(double from, double to) { return std::remainder(to - from, 2 * std::numbers::pi); }
 
-}  // namespace
+// A road car, as in task/ego.cc: 100 m/s is 360 km/h. A place a metre off is noise, which short steps make much of.
+constexpr double kMostSpeed = 100, kNoise = 1;
 
-Result<Track> Track::of(std::vector<TimedPose> poses, std::string_view name) {
+Status check_poses(std::span<const TimedPose> poses, std::string_view name) {
   if (poses.size() < 2) return bad_input("{}: expected at least two poses, got {}", name, poses.size());
   for (size_t i = 0; i < poses.size(); ++i) {
     const TimedPose& p = poses[i];
     const bool sane = std::abs(p.t_s) < kMost && std::abs(p.pose.x) < kMost && std::abs(p.pose.y) < kMost;
     if (!sane || !std::isfinite(p.pose.yaw_rad))  // NaN is not below either
       return bad_input("{}: expected times and places below 1e9 in pose {}, got others", name, i);
-    if (i > 0 && p.t_s - poses[i - 1].t_s < 1e-6)
-      return bad_input("{}: expected times that ascend, got {} s after {} s", name, p.t_s, poses[i - 1].t_s);
+    if (i == 0) continue;
+    const TimedPose& before = poses[i - 1];
+    const double took = p.t_s - before.t_s, way = std::hypot(p.pose.x - before.pose.x, p.pose.y - before.pose.y);
+    if (took < 1e-6) return bad_input("{}: expected times that ascend, got {} s after {} s", name, p.t_s, before.t_s);
+    if (way > kNoise + kMostSpeed * took)
+      return bad_input(
+          "{}: pose {} at {:.9g} s: expected a place that {} m/s lead to, got one {:.6g} m away from the pose {:.6g} s before",
+          name, i, p.t_s, kMostSpeed, way, took);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Track> Track::of(std::vector<TimedPose> poses, std::string_view name) {
+  SLIP_TRY_(check_poses(poses, name));
   Track out;
   const size_t n = poses.size();
   for (size_t i = 0; i < n; ++i) out.speeds_.push_back(rate(poses[i > 0 ? i - 1 : 0], poses[std::min(i + 1, n - 1)]));
   out.poses_ = std::move(poses);
   return out;
+}
+
+namespace {
+
+// Three usual steps bridge two poses that are lacking. Up to 1 s nothing is a hole: so much a cubic may bridge (task/ego.cc). Above 2 s
+// everything is, since a history has 3.75 s.
+constexpr double kUsualSteps = 3, kLeastHole = 1, kMostStep = 2;
+
+double longest_step(std::span<const TimedPose> poses) {
+  std::vector<double> steps;
+  for (size_t i = 1; i < poses.size(); ++i) steps.push_back(poses[i].t_s - poses[i - 1].t_s);
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  return std::clamp(kUsualSteps * *middle, kLeastHole, kMostStep);
+}
+
+}  // namespace
+
+Result<TrackPieces> TrackPieces::of(std::vector<TimedPose> poses, std::string_view name) {
+  SLIP_TRY_(check_poses(poses, name));
+  TrackPieces out;
+  out.longest_step_s = longest_step(poses);
+  constexpr double kRounding = 1e-6;  // of times: 2 s apart is no hole at 2 s
+  for (size_t first = 0, i = 1; i <= poses.size(); ++i) {
+    const bool last = i == poses.size();
+    if (!last && poses[i].t_s - poses[i - 1].t_s <= out.longest_step_s + kRounding) continue;
+    const std::span piece = std::span(poses).subspan(first, i - first);
+    if (piece.size() >= 2) {
+      SLIP_TRY(Track track, Track::of({piece.begin(), piece.end()}, name));
+      out.pieces.push_back(std::move(track));
+    }
+    out.holes += !last;
+    first = i;
+  }
+  if (out.pieces.empty()) return bad_input("{}: expected two poses at most {} s apart, got none", name, out.longest_step_s);
+  return out;
+}
+
+const Track* TrackPieces::at(double t_s) const {
+  constexpr double kSlack = 0.05;  // a clock of pictures a little off that of poses
+  const auto piece = std::partition_point(pieces.begin(), pieces.end(), [&](const Track& t) { return t.last_s() + kSlack < t_s; });
+  if (piece == pieces.end()) return t_s <= pieces.back().last_s() + longest_step_s ? &pieces.back() : nullptr;
+  return piece == pieces.begin() || t_s >= piece->first_s() - kSlack ? &*piece : nullptr;
 }
 
 size_t Track::before(double t_s) const {

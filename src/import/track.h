@@ -30,7 +30,7 @@ struct TimedPose {
 /// (central differences), so speeds are continuous.
 class Track {
  public:
-  /// kBadInput for fewer than two poses, times that do not ascend, numbers that are not below 1e9.
+  /// kBadInput for fewer than two poses, times that do not ascend, numbers that are not below 1e9, steps of more than 100 m/s.
   static Result<Track> of(std::vector<TimedPose> poses, std::string_view name);
   double first_s() const { return poses_.front().t_s; }
   double last_s() const { return poses_.back().t_s; }
@@ -43,6 +43,19 @@ class Track {
   size_t before(double t_s) const;
   std::vector<TimedPose> poses_;
   std::vector<Waypoint> speeds_;
+};
+
+/// What a recording knows of a car's path: a track for each piece between the holes in its times, so that nothing is made up in a hole. A hole is
+/// a step of more than three usual (median) ones, of at least 1 s, and every step of more than 2 s.
+struct TrackPieces {
+  std::vector<Track> pieces;  // in time; none of a pose that stands alone between two holes
+  int64_t holes = 0;
+  double longest_step_s = 0;  // that is no hole
+  /// kBadInput for what Track::of refuses, and where every pose stands alone.
+  static Result<TrackPieces> of(std::vector<TimedPose> poses, std::string_view name);
+  /// The piece that tells where the car is then, nullptr in a hole. Before the first pose and up to a longest step behind the last: the piece
+  /// there, which goes straight on.
+  const Track* at(double t_s) const;
 };
 
 /// History, future and behaviour at `now_s`, in the ego frame of then. What of the future the track does not reach is continued straight

@@ -61,12 +61,12 @@ void run_mcap(Bytes bytes) {
   const auto drives = read_mcap_drives(bytes, "fuzz");
   if (!drives) return require_refusal(drives.error());
   for (const McapDrive& d : *drives) {
-    const auto track = Track::of(d.poses, "fuzz");
+    const auto track = TrackPieces::of(d.poses, "fuzz");
     if (!track) {
       require_refusal(track.error());
       continue;
     }
-    require(std::isfinite(track->at((track->first_s() + track->last_s()) / 2).x), "places are numbers");
+    for (const Track& t : track->pieces) require(std::isfinite(t.at((t.first_s() + t.last_s()) / 2).x), "places are numbers");
     if (d.cameras[1].empty()) continue;
     const auto pictures = d.pictures_at(d.cameras[1].front().t_s);
     if (!pictures) require_refusal(pictures.error());

@@ -34,6 +34,9 @@ Result<slipstream::Report> import_set(const std::string& out, const slipstream::
     text =
         fmt::format("{} records in {}: {} with pictures, {} without 5 s of future; {} moments without enough history passed over\n",
                     counts.records, out, counts.pictures, counts.without_future, counts.without_history);
+  if (counts.holes > 0)
+    text += fmt::format("holes in the times of the poses, over which nothing is continued: {}; moments in them passed over: {}\n",
+                        counts.holes, counts.in_holes);
   return report_of(json, text);
 }
 
