@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -13,6 +14,8 @@
 #include <new>
 #include <system_error>
 #include <thread>
+
+#include "base/interrupt.h"
 
 namespace slip {
 namespace {
@@ -44,12 +47,12 @@ Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
   return {};
 }
 
-Status wanted(const std::atomic<bool>* stop, int64_t step) {
-  if (stop && *stop) return Error{ErrorKind::kCancelled, fmt::format("step {}: nobody waits for its batches any more", step)};
+Status wanted(const std::function<bool()>& stop, int64_t step) {
+  if (stop && stop()) return Error{ErrorKind::kCancelled, fmt::format("step {}: nobody waits for its batches any more", step)};
   return {};
 }
 
-Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {
+Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, int64_t step, const std::function<bool()>& stop) {
   StepBatches out;
   const int64_t samples = c.batch * c.accumulate;
   const ShardRange range = c.range();
@@ -80,7 +83,7 @@ Status check_names(const SampleSource& source, const TrainConfig& c) {
   return graph ? check_graph_weights(c.graph_rule.weights, outline.sections, outline.fields) : Status();
 }
 
-Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {
+Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step, const std::function<bool()>& stop) {
   if (c.objective == ObjectiveKind::kLora) return make_examples(source, c, step, stop);
   StepBatches out;
   std::vector<SectionRule> sections;
@@ -128,7 +131,7 @@ Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& con
   c.shards = 1;
   c.processes = alone();
   c.nld_rule.ar_steps = 0;
-  return make_step(source, c, 1);
+  return make_step(source, c, 1, interrupted);
 }
 
 }  // namespace
@@ -179,7 +182,8 @@ struct Batcher::Impl {
         step = begun++;
       }
       Result<StepBatches> made =
-          opened ? guarded(fmt::format("step {}", step), [&] { return make_step(first ? source : *own, config, step, &stop); })
+          opened ? guarded(fmt::format("step {}", step),
+                           [&] { return make_step(first ? source : *own, config, step, [this] { return stop.load(); }); })
                  : Result<StepBatches>(opened.error());
       const bool failed = !made;
       {
@@ -234,9 +238,16 @@ Result<StepBatches> Batcher::next() {
   return out;
 }
 
+Status LearnerBatches::make_held_out() {
+  if (has_held_out_) return {};
+  SLIP_TRY(held_out_, make_validation(source_, config_));
+  has_held_out_ = true;
+  return {};
+}
+
 Result<StepBatches> LearnerBatches::next(int64_t step) {
   if (!ahead_) {
-    SLIP_TRY(held_out_, make_validation(source_, config_));
+    SLIP_TRY_(make_held_out());
     ahead_.emplace(source_, config_, step);
   }
   return ahead_->next();

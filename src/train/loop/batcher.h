@@ -2,7 +2,7 @@
 // Batches ahead of the trainer: background threads of low priority read samples, draw their noise and lay out the rows, a step each at a time.
 // A step's batches are a function of (config, step) alone, however far ahead and by whichever thread they were made.
 #pragma once
-#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,10 +24,10 @@ struct StepBatches {
 
 /// What the objective says of sections and fields by name is about those of the source's form, or kBadInput.
 Status check_names(const SampleSource& source, const TrainConfig& config);
-/// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard. kCancelled once `stop` is true, which is
-/// looked at between samples.
+/// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard. kCancelled once `stop` says so, which is
+/// asked between samples.
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step,
-                              const std::atomic<bool>* stop = nullptr);
+                              const std::function<bool()>& stop = {});
 
 class Batcher {
  public:
@@ -47,8 +47,9 @@ class Batcher {
 class LearnerBatches {
  public:
   LearnerBatches(SampleSource& source, const TrainConfig& config) : source_(source), config_(config) {}
-  /// Steps come in order, from whichever is asked for first. The validation samples are made before that one: a source is asked by one
-  /// thread at a time.
+  /// Makes the validation samples, once: before the first step, since a source is asked by one thread at a time. kCancelled on Ctrl-C.
+  Status make_held_out();
+  /// Steps come in order, from whichever is asked for first.
   Result<StepBatches> next(int64_t step);
   const StepBatches& held_out() const { return held_out_; }
 
@@ -56,6 +57,7 @@ class LearnerBatches {
   SampleSource& source_;
   const TrainConfig& config_;
   StepBatches held_out_;
+  bool has_held_out_ = false;
   std::optional<Batcher> ahead_;
 };
 

@@ -189,6 +189,7 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
   const std::string here = fs::current_path(ec).string();
   json::object trainer{{"step", s.step}, {"elapsed_s", s.elapsed_s}};
   if (!s.best.empty()) trainer["best"] = json::object{{"score", s.best_score}, {"worse", s.worse}};
+  if (s.score_due) trainer["score_due"] = true;
   if (is_valid_utf8(here)) trainer["working_folder"] = here;  // JSON has no words for another name
   trainer["config"] = c.source;
   return write_file(to / kTrainer, pretty(trainer));
@@ -262,6 +263,7 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
   if (const int64_t named = step_of(fs::canonical(folder, ec)); named >= 0 && named != s.step)
     return bad_input("{}: step: expected {} as its folder's name says, got {}", where, named, s.step);
   SLIP_TRY(s.elapsed_s, get_number(v.get_object(), "elapsed_s", where));
+  SLIP_TRY(s.score_due, bool_or(v.get_object(), "score_due", false, where));
   SLIP_TRY(const Checkpoint stored, Checkpoint::open_file(folder / "trainer.safetensors"));
   for (const auto& [name, data] :
        {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}}) {

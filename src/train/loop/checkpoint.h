@@ -24,6 +24,7 @@ struct TrainState {
   std::vector<float> best;
   double best_score = 0;
   int64_t worse = 0;
+  bool score_due = false;  // interrupted before this step's validation had its score
 };
 
 /// OUT/step-N.

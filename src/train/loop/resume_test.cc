@@ -219,6 +219,23 @@ TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {
   EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
 }
 
+TEST_F(Resume, WhatIsRefusedAtItsFirstSampleLeavesNoFolder) {
+  json::object config = parse_json(kConfig, "c")->as_object();
+  json::object& data = config["data"].as_object();
+  data["images"] = 2, data["grid_h"] = 4, data["grid_w"] = 6, data["patch_numbers"] = 96;
+  ASSERT_TRUE(write_file(here_ / "images.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "images.json", "--out", "new/elsewhere"}), 3);
+  EXPECT_NE(said_.find("expected no images for a model without vision"), std::string::npos) << said_;
+  EXPECT_FALSE(fs::exists(here_ / "new"));
+  config["validation"] = json::object{{"every", 4}, {"samples", 1}, {"first_sample", 100}};
+  ASSERT_TRUE(write_file(here_ / "images.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "images.json", "--out", "new/elsewhere"}), 3);
+  EXPECT_FALSE(fs::exists(here_ / "new")) << "at the validation's first";
+  fs::create_directory(here_ / "mine");
+  EXPECT_EQ(train(here_, {"--config", "images.json", "--out", "mine"}), 3);
+  EXPECT_TRUE(fs::exists(here_ / "mine")) << "what was there stays";
+}
+
 // The trainer with nobody to hear it.
 TEST_F(Resume, AFullStandardErrorStopsNoTraining) {
   const pid_t child = ::fork();

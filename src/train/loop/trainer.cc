@@ -38,21 +38,20 @@ class Run {
         writes_(c.processes->rank() == 0),
         quiet_(options.quiet || !writes_),
         terminal_(isatty(STDERR_FILENO) != 0) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  /// A run that was refused before it wrote anything, at its first sample say, leaves no folder behind.
+  ~Run() { unmake(made_); }
 
   /// What one process cannot begin, none begins.
   Status prepare() {
-    Status own = prepare_alone();
-    if (c_.processes->size() == 1) return own;
-    const double failed = own ? 0 : 1;
-    SLIP_TRY(const std::vector<double> all, c_.processes->gather({&failed, 1}));
-    if (!own) return own;
-    for (size_t r = 0; r < all.size(); ++r)
-      if (all[r] != 0) return resource_error("process {}: expected it to begin, got an error there; its own message says which", r);
-    return {};
+    const Status own = prepare_alone();
+    SLIP_TRY(const bool begun, done_by_all(own));
+    if (begun || !own) return own;
+    return Error{ErrorKind::kCancelled, "interrupted before the first step"};
   }
 
-  /// A folder that is there is held before anything in it is read. One that is not is made when all else is in order: a configuration that
-  /// cannot be trained leaves none behind.
+  /// A folder that is there is held before anything in it is read. One that is not is made when all else is in order.
   Status prepare_alone() {
     std::error_code ec;
     const bool there = std::filesystem::exists(c_.out, ec);
@@ -64,9 +63,10 @@ class Run {
   Result<TrainReport> loop() {
     start_ = Clock::now();
     first_step_ = step_;
-    const bool over = options_.resume && !why_over().empty();
+    SLIP_TRY_(before_the_steps());
+    const bool over = is_over();
     report_.stopped_early = over && step_ < c_.steps;
-    while (!over && step_ < c_.steps) {
+    while (!over && !interrupted_ && step_ < c_.steps) {
       const Status done = one_step();
       const bool told = c_.processes->size() > 1;  // that another process was interrupted first
       const bool cut_short =
@@ -81,11 +81,12 @@ class Run {
       const bool stop = interrupted_ || (options_.stop_after > 0 && step_ >= options_.stop_after) || out_of_time();
       if (stop && step_ < c_.steps) {
         report_.stopped_early = true;
-        report_.interrupted = interrupted_;
         break;
       }
       if (c_.save_every > 0 && step_ % c_.save_every == 0 && step_ < c_.steps) SLIP_TRY_(save());
     }
+    report_.interrupted = interrupted_ && (step_ < c_.steps || score_due_);
+    report_.stopped_early = report_.stopped_early || report_.interrupted;
     if (terminal_ && !quiet_) say("\n");
     SLIP_TRY_(save());
     report_.steps = step_;
@@ -93,10 +94,28 @@ class Run {
   }
 
  private:
+  /// Of work that every process does whole: has each of them done it? False where one was interrupted before it had.
+  Result<bool> done_by_all(const Status& own) {
+    constexpr double kDone = 0, kCut = 1, kFailed = 2;
+    const bool cut = !own && own.error().kind == ErrorKind::kCancelled && interrupted();
+    interrupted_ = interrupted_ || cut;
+    if (c_.processes->size() == 1) return own || cut ? Result<bool>(!cut) : Result<bool>(own.error());
+    const double mine = own ? kDone : cut ? kCut : kFailed;
+    const Result<std::vector<double>> all = c_.processes->gather({&mine, 1});
+    if (!own && !cut) return own.error();
+    if (!all && !interrupted()) return all.error();
+    if (!all) interrupted_ = true;
+    bool done = static_cast<bool>(all);
+    for (size_t r = 0; all && r < all->size(); ++r) {
+      if ((*all)[r] == kFailed)
+        return resource_error("process {}: expected it to go on, got an error there; its own message says which", r);
+      if ((*all)[r] == kCut) interrupted_ = true, done = false;
+    }
+    return done;
+  }
+
   Status take_folder() {
-    std::error_code ec;
-    std::filesystem::create_directories(c_.out, ec);
-    if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());
+    SLIP_TRY(made_, make_parents(c_.out / "step-N"));
     if (!writes_) return {};
     SLIP_TRY(held_, hold_folder(c_.out));
     remove_partial_checkpoints(c_.out);
@@ -131,6 +150,7 @@ class Run {
         return bad_input("{}: step: expected {}, the last one in loss.jsonl, got {}", (*options_.resume / "trainer.json").string(),
                          logged, step_);
       for (const LossPoint& p : points_) lines_ += to_line(p);
+      score_due_ = state.score_due && c_.validation.every > 0 && !points_.empty();
       return {};
     }
     SLIP_TRY_(learner_->start(quiet_));
@@ -140,7 +160,8 @@ class Run {
   }
 
   TrainState state() {
-    return {step_, elapsed(), learner_->values(), adam_->first(), adam_->second(), average_, best_, best_score_, worse_};
+    return {step_,    elapsed(), learner_->values(), adam_->first(), adam_->second(),
+            average_, best_,     best_score_,        worse_,         score_due_};
   }
   double own_elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
   /// Of the first process, as of the last step, where there are several: what follows from time must be the same for all.
@@ -150,9 +171,11 @@ class Run {
     interrupted_ = interrupted();
     if (c_.processes->size() == 1) return {};
     const std::array<double, 2> mine{interrupted_ ? 1.0 : 0.0, own_elapsed()};
-    SLIP_TRY(const std::vector<double> all, c_.processes->gather(mine));
-    for (size_t r = 0; r < all.size(); r += 2) interrupted_ = interrupted_ || all[r] != 0;
-    agreed_s_ = all[1];
+    const Result<std::vector<double>> all = c_.processes->gather(mine);
+    if (!all && interrupted_) return {};  // the others are gone, or hang: what is done is saved without them
+    if (!all) return all.error();
+    for (size_t r = 0; r < all->size(); r += 2) interrupted_ = interrupted_ || (*all)[r] != 0;
+    agreed_s_ = (*all)[1];
     return {};
   }
   bool out_of_time() const { return c_.max_minutes > 0 && elapsed() > 60 * c_.max_minutes; }
@@ -170,6 +193,20 @@ class Run {
     return std::max(by_step, elapsed() / (60 * c_.max_minutes));
   }
 
+  /// A run that goes on from where its time or patience ended.
+  bool is_over() const { return options_.resume && !why_over().empty(); }
+  /// Of the steps alone.
+  double learning_s() const { return seconds_since(start_) - apart_s_; }
+
+  /// What is timed apart from the steps: the held-out samples, and the score that a run was not given before it was interrupted.
+  Status before_the_steps() {
+    if (c_.validation.every <= 0 || (!score_due_ && (step_ >= c_.steps || is_over()))) return {};
+    SLIP_TRY(const bool made, done_by_all(learner_->make_held_out()));
+    if (made && score_due_) SLIP_TRY_(score());
+    apart_s_ = seconds_since(start_);
+    return {};
+  }
+
   Status one_step() {
     SLIP_TRY(const LearnedStep step, learner_->learn(step_ + 1));
     const double norm = gradient_norm<float>(learner_->gradients());
@@ -183,17 +220,23 @@ class Run {
                      std::min(c_.ema_decay, (1.0 + static_cast<double>(step_)) / (10.0 + static_cast<double>(step_))));
     samples_ += step.samples;
     report_.loss = step.loss;
-    report_.samples_per_s = static_cast<double>(samples_) / seconds_since(start_);
+    report_.samples_per_s = static_cast<double>(samples_) / learning_s();
     points_.push_back({step_, step.loss, step.noisy, step.ar, lr, norm, report_.samples_per_s, elapsed(), step.acceptance});
     lines_ += to_line(points_.back());
     return show();
   }
 
-  /// The values that would be published, on the held-out samples; the best are kept.
+  /// After a step that is to be scored.
   Status validate() {
     const ValidationRule& rule = c_.validation;
-    if (rule.every <= 0 || (step_ % rule.every != 0 && step_ != c_.steps) || points_.empty() || points_.back().step != step_)
-      return {};
+    if (rule.every <= 0 || (step_ % rule.every != 0 && step_ != c_.steps)) return {};
+    score_due_ = true;
+    return score();
+  }
+
+  /// The values that would be published, on the held-out samples; the best are kept. Where a process is interrupted meanwhile none has a
+  /// score: it stays due, and the run that goes on begins with it.
+  Status score() {
     const auto values = learner_->values();
     std::vector<float> raw;
     if (!average_.empty()) {
@@ -201,15 +244,19 @@ class Run {
       std::copy(average_.begin(), average_.end(), values.begin());
     }
     const Result<double> score = learner_->validate();
-    if (score && (best_.empty() || *score > best_score_)) {
-      best_.assign(values.begin(), values.end());
+    std::copy(raw.begin(), raw.end(), values.begin());
+    SLIP_TRY(const bool scored, done_by_all(score ? Status() : Status(score.error())));
+    if (!scored) return {};
+    score_due_ = false;
+    saved_.reset();
+    if (best_.empty() || *score > best_score_) {
+      const std::span<const float> published = average_.empty() ? std::span<const float>(values) : average_;
+      best_.assign(published.begin(), published.end());
       best_score_ = *score;
       worse_ = 0;
-    } else if (score) {
+    } else {
       ++worse_;
     }
-    std::copy(raw.begin(), raw.end(), values.begin());
-    if (!score) return score.error();
     points_.back().validation = *score;
     lines_.erase(lines_.rfind('\n', lines_.size() - 2) + 1);  // the step's line, once more with its score
     lines_ += to_line(points_.back());
@@ -223,7 +270,7 @@ class Run {
     const LossPoint& p = points_.back();
     const bool due = step_ % c_.log_every == 0 || step_ == c_.steps || step_ == first_step_ + 1;
     if (!quiet_ && (terminal_ || due)) {
-      const double pace = seconds_since(start_) / static_cast<double>(step_ - first_step_);
+      const double pace = learning_s() / static_cast<double>(step_ - first_step_);
       double left = pace * static_cast<double>(c_.steps - step_);
       if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
       const bool drafts = p.acceptance >= 0;
@@ -260,14 +307,16 @@ class Run {
   std::vector<float> average_, best_;
   double best_score_ = 0;
   int64_t worse_ = 0;
+  bool score_due_ = false;          // this step is to be scored and was not
   bool writes_, quiet_, terminal_;  // the first process writes and speaks
   bool interrupted_ = false;
-  double agreed_s_ = 0;
+  double agreed_s_ = 0, apart_s_ = 0;
   int64_t step_ = 0, first_step_ = 0, samples_ = 0;
   std::optional<int64_t> saved_;  // the step that a checkpoint was written of, or read from
   double earlier_s_ = 0;
   Clock::time_point start_{}, written_{};
-  Held held_;  // against a second run in the same folder
+  std::vector<std::filesystem::path> made_;  // folders
+  Held held_;                                // against a second run in the same folder
   std::vector<LossPoint> points_;
   std::string lines_;
   TrainReport report_;

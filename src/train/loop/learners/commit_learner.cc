@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "models/draft/commit_sampler.h"
 #include "train/heads/commit_network.h"
 #include "train/loop/learners/head_learner.h"
@@ -196,6 +197,7 @@ class CommitLearner final : public HeadLearner {
     std::vector<double> score;
     std::vector<uint8_t> label;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
+      SLIP_TRY_(check_interrupt());
       SLIP_TRY(const auto* blocks, traces_.get(*this, 0, i, [&] { return trace(0, i); }));
       for (const CommitBlock& b : *blocks) {
         std::vector<double> z;

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "models/draft/dflash.h"
 #include "train/heads/dflash_network.h"
 #include "train/loop/learners/head_learner.h"
@@ -71,6 +72,7 @@ class DFlashLearner final : public HeadLearner {
   Result<double> validate() override {
     double rounds = 0, tokens = 0;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
+      SLIP_TRY_(check_interrupt());
       SLIP_TRY(const DFlashSequence* kept, sequences_.get(*this, 0, i, [&] { return sequence(0, i); }));
       DFlashSequence s = *kept;
       PhiloxStream draw = stream(0, i, 0);

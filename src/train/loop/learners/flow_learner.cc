@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "form/schema/values.h"
 #include "train/heads/flow_network.h"
 #include "train/loop/learners/head_learner.h"
@@ -83,6 +84,7 @@ class FlowLearner final : public HeadLearner {
   Result<double> validate() override {
     double error = 0, count = 0;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
+      SLIP_TRY_(check_interrupt());
       SLIP_TRY(const Seen* seen, seen_.get(*this, 0, i, [&] { return see(0, i); }));
       if (!seen->knows_future()) continue;
       const FlowPrefix p = read_part(*seen, stream(0, i, 1));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/interrupt.h"
 #include "base/standard_streams.h"
 #include "train/data/init_vocabulary.h"
 #include "train/loop/batcher.h"
@@ -43,11 +44,15 @@ class ModelLearner : public Learner {
     return load_weights_by_rows(stored, model_.table(), values(), rows);
   }
 
+  Status make_held_out() override { return batches_.make_held_out(); }
+
   /// Minus the loss of the validation samples.
   Result<double> validate() override {
     double sum = 0;
-    for (const RowBatch& part : batches_.held_out().parts)
+    for (const RowBatch& part : batches_.held_out().parts) {
+      SLIP_TRY_(check_interrupt());
       if (!part.terms.empty()) sum += model_.loss(part).total();
+    }
     return -sum / std::max(batches_.held_out().count, 1.0);
   }
 

@@ -32,7 +32,10 @@ class Learner {
   virtual bool writes_a_model() const { return true; }
   /// Writes a head's files into a checkpoint's folder from the values that are to be published.
   virtual Status publish(const std::filesystem::path&, std::span<const float>) const { return {}; }
-  /// How good the values are on the configuration's validation samples: larger is better.
+  /// Makes what `validate` needs and no step is to be timed with, once; before the first step. kCancelled on Ctrl-C.
+  virtual Status make_held_out() { return {}; }
+  /// How good the values are on the configuration's validation samples: larger is better. kCancelled on Ctrl-C, which is looked for between
+  /// samples.
   virtual Result<double> validate() { return unsupported("validation: expected a kind that has one, got another"); }
   /// Leaves the gradient of step `step`'s loss, of all processes: each goes by config.range() and adds up through ShardSum. Steps come in order.
   virtual Result<LearnedStep> learn(int64_t step) = 0;

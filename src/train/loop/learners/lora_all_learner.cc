@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "train/data/known_keys.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
@@ -54,12 +55,16 @@ class LoraAllLearner final : public Learner {
     return {};
   }
 
+  Status make_held_out() override { return batches_->make_held_out(); }
+
   /// Minus the loss of the validation samples with the adapters as they are.
   Result<double> validate() override {
     merge(values_, model_.values<float>());
     double sum = 0;
-    for (const RowBatch& part : batches_->held_out().parts)
+    for (const RowBatch& part : batches_->held_out().parts) {
+      SLIP_TRY_(check_interrupt());
       if (!part.terms.empty()) sum += model_.loss(part).total();
+    }
     return -sum / std::max(batches_->held_out().count, 1.0);
   }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/interrupt.h"
 #include "base/threads/threads.h"
 #include "train/loop/batcher.h"
 #include "train/loop/learners/learner.h"
@@ -45,13 +46,16 @@ class LoraLearner : public Learner {
     return {};
   }
 
+  Status make_held_out() override { return batches_.make_held_out(); }
+
   /// The share of tested drafts that held in the validation samples' answers, as the deployed loop drafts them: greedily, whatever share of
   /// the training's blocks is drawn.
   Result<double> validate() override {
     const StepBatches& held_out = batches_.held_out();
     std::vector<std::optional<Result<LoraSums>>> done(held_out.parts.size());
     for_each_part(held_out, [&](size_t worker, size_t i) {
-      done[i] = examples_[worker]->measure(held_out.parts[i], held_out.tasks[i], true);
+      const Status wanted = check_interrupt();
+      done[i] = wanted ? examples_[worker]->measure(held_out.parts[i], held_out.tasks[i], true) : Result<LoraSums>(wanted.error());
     });
     double tested = 0, accepted = 0;
     for (const auto& d : done) {

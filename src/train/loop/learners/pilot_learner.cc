@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "decode/types/presets.h"
 #include "models/draft/dflash.h"
 #include "train/heads/pilot_network.h"
@@ -73,6 +74,7 @@ class PilotLearner final : public HeadLearner {
     std::vector<double> fixed(static_cast<size_t>(network_->shape().classes), 0);
     double picked = 0;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
+      SLIP_TRY_(check_interrupt());
       SLIP_TRY(const Example* e, example(0, i));
       const std::vector<int32_t> any{0};
       std::vector<double> z;
