@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <thread>
 
@@ -165,6 +166,12 @@ class PartialFolder {
   fs::path path_;
 };
 
+/// Where the first number lies that is infinite or none.
+std::optional<size_t> not_finite(std::span<const float> data) {
+  const auto at = std::find_if(data.begin(), data.end(), [](float v) { return !std::isfinite(v); });
+  return at == data.end() ? std::nullopt : std::optional(static_cast<size_t>(at - data.begin()));
+}
+
 Status write_parts(const TrainConfig& c, const Learner& learner, const TrainState& s, const std::string& loss_lines,
                    const fs::path& to) {
   const ParameterTable& table = learner.table();
@@ -220,6 +227,22 @@ Status save_model(const TrainConfig& c, const ParameterTable& table, std::span<c
   return copy_codebook(c, to);
 }
 
+Status check_finite(const ParameterTable& table, const TrainState& s) {
+  for (const auto& [name, data] : {std::pair<const char*, std::span<const float>>{"values", s.values},
+                                   {"first moments", s.first},
+                                   {"second moments", s.second},
+                                   {"average", s.average},
+                                   {"best values", s.best}}) {
+    const std::optional<size_t> at = not_finite(data);
+    if (!at) continue;
+    std::string_view tensor = "no tensor";
+    for (const Parameter& p : table.parameters)
+      if (p.offset <= static_cast<int64_t>(*at)) tensor = p.name;  // offsets rise
+    return check_failed("step {}: {} of {}: expected finite numbers for a checkpoint, got {}", s.step, name, tensor, data[*at]);
+  }
+  return {};
+}
+
 Status save_checkpoint(const TrainConfig& c, const Learner& learner, const TrainState& s, const std::string& loss_lines) {
   const fs::path to = step_folder(c.out, s.step), partial = with(to, kPartial);
   std::error_code ec;
@@ -253,6 +276,17 @@ void remove_partial_checkpoints(const fs::path& out) {
   remove_leftovers(out, "");
 }
 
+namespace {
+
+Status check_stored(std::span<const float> data, const char* name, const fs::path& folder) {
+  const std::optional<size_t> at = not_finite(data);
+  if (!at) return {};
+  return bad_input("{}: {}: expected finite numbers, got {} at {}", (folder / "trainer.safetensors").string(), name, data[*at],
+                   *at);
+}
+
+}  // namespace
+
 Status load_checkpoint(const fs::path& folder, TrainState& s) {
   SLIP_TRY(const json::value v, read_json(folder / kTrainer));
   const std::string where = (folder / kTrainer).string();
@@ -273,6 +307,7 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
     const std::array<int64_t, 1> shape{static_cast<int64_t>(data.size())};
     SLIP_TRY(const TensorView* t, stored.get(source, shape));
     read_as_f32(*t, 0, data);
+    SLIP_TRY_(check_stored(data, source, folder));
   }
   s.best.clear();
   if (!v.get_object().contains("best")) return {};
@@ -282,7 +317,7 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
   const std::array<int64_t, 1> shape{static_cast<int64_t>(s.values.size())};
   SLIP_TRY(const TensorView* t, stored.get("best", shape));
   s.best = read_as_f32(*t);
-  return {};
+  return check_stored(s.best, "best", folder);
 }
 
 Result<fs::path> newest_checkpoint(const fs::path& path) {

@@ -30,6 +30,9 @@ struct TrainState {
 /// OUT/step-N.
 std::filesystem::path step_folder(const std::filesystem::path& out, int64_t step);
 
+/// kCheckFailed for a number that is none among what a checkpoint would hold, with the tensor that it is of.
+Status check_finite(const ParameterTable& table, const TrainState& state);
+
 class Learner;
 /// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders. Published are the best values where there
 /// are some, else the average, else the values.
@@ -42,7 +45,7 @@ Status save_model(const TrainConfig& config, const ParameterTable& table, std::s
 bool is_stored(const TrainConfig& config, const std::filesystem::path& folder, int64_t step);
 /// Finishes what killed runs were replacing, and removes what they left half written; nobody else may be writing there.
 void remove_partial_checkpoints(const std::filesystem::path& out);
-/// Fills the state's spans; sizes must match. `folder`: a step folder.
+/// Fills the state's spans; sizes must match, and all numbers be finite. `folder`: a step folder.
 Status load_checkpoint(const std::filesystem::path& folder, TrainState& state);
 
 /// `path` itself if it is a step folder, else its newest step-N.

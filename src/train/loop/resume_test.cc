@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -217,6 +219,33 @@ TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {
   EXPECT_EQ(train(here_, {"--config", "alpha.json"}), 3);
   EXPECT_NE(said_.find("alpha: expected above 0, got -1"), std::string::npos) << said_;
   EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
+}
+
+// Where the embedding is the head's no number stays without a gradient; where it is not, those of absent tokens are 0 / 0 without an epsilon.
+TEST_F(Resume, NumbersThatAreNoneAreNotSaved) {
+  json::object config = parse_json(kConfig, "c")->as_object();
+  config["model"].as_object()["tie_word_embeddings"] = false;
+  config["optimizer"] = json::object{{"epsilon", 0}};
+  config["steps"] = 1;
+  ASSERT_TRUE(write_file(here_ / "none.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "none.json"}), 6);
+  EXPECT_NE(said_.find("step 1: values of model.embed_tokens.weight: expected finite numbers for a checkpoint, got "),
+            std::string::npos)
+      << said_;
+  EXPECT_FALSE(fs::exists(here_ / "elsewhere" / "step-1"));
+}
+
+TEST_F(Resume, ACheckpointOfNumbersThatAreNoneIsRefused) {
+  const fs::path file = here_ / "run" / "step-2" / "trainer.safetensors";
+  std::string bytes = read_file(file).value_or("");
+  ASSERT_GT(bytes.size(), 4U);
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + bytes.size() - sizeof none, &none, sizeof none);  // the last of the last tensor
+  ASSERT_TRUE(write_file(file, bytes));
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "3"}), 3);
+  EXPECT_NE(said_.find("trainer.safetensors: "), std::string::npos) << said_;
+  EXPECT_NE(said_.find(": expected finite numbers, got nan at "), std::string::npos) << said_;
+  EXPECT_FALSE(fs::exists(here_ / "run" / "step-3"));
 }
 
 TEST_F(Resume, WhatIsRefusedAtItsFirstSampleLeavesNoFolder) {

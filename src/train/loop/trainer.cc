@@ -291,6 +291,7 @@ class Run {
 
   /// Writes nothing where nothing has been trained since the last time.
   Status save() {
+    if (saved_ != step_) SLIP_TRY_(check_finite(learner_->table(), state()));  // in every process, which have the same numbers
     if (writes_ && saved_ != step_) {
       SLIP_TRY_(write_log());
       SLIP_TRY_(save_checkpoint(c_, *learner_, state(), lines_));
