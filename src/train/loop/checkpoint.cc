@@ -110,17 +110,20 @@ void finish_replacements(const fs::path& out) {
   }
 }
 
+/// Where there is such a file. Not the library's copy, which says of a full disk that input or output failed.
+Status copy_if_there(const fs::path& source, const fs::path& to) {
+  std::error_code ec;
+  if (!fs::exists(source, ec)) return {};
+  SLIP_TRY(const std::string bytes, read_file(source));
+  return write_file(to / source.filename(), bytes);
+}
+
 Status copy_tokenizer(const std::string& from, const fs::path& to) {
   if (from.empty()) return {};
   for (const char* name :
        {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json",
-        "chat_template.json", "chat_template.jinja", "preprocessor_config.json", "generation_config.json", "slipstream.json"}) {
-    const fs::path source = fs::path(from) / name;
-    std::error_code ec;
-    if (!fs::exists(source, ec)) continue;
-    if (!fs::copy_file(source, to / name, fs::copy_options::overwrite_existing, ec))
-      return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
-  }
+        "chat_template.json", "chat_template.jinja", "preprocessor_config.json", "generation_config.json", "slipstream.json"})
+    SLIP_TRY_(copy_if_there(fs::path(from) / name, to));
   return {};
 }
 
@@ -129,13 +132,8 @@ Status copy_tokenizer(const std::string& from, const fs::path& to) {
 Status copy_beside_model(const TrainConfig& c, const fs::path& to) {
   const json::value* model = c.data.if_contains("model");
   if (model == nullptr || !model->is_string()) return {};
-  for (const char* name : {"preprocessor_config.json", "dataset_statistics.json"}) {
-    const fs::path source = fs::path(std::string_view(model->get_string())).parent_path() / name;
-    std::error_code ec;
-    if (!fs::exists(source, ec)) continue;
-    if (!fs::copy_file(source, to / name, fs::copy_options::overwrite_existing, ec))
-      return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
-  }
+  for (const char* name : {"preprocessor_config.json", "dataset_statistics.json"})
+    SLIP_TRY_(copy_if_there(fs::path(std::string_view(model->get_string())).parent_path() / name, to));
   return {};
 }
 
@@ -143,11 +141,8 @@ Status copy_beside_model(const TrainConfig& c, const fs::path& to) {
 Status copy_codebook(const TrainConfig& c, const fs::path& to) {
   SLIP_TRY(const TaskOptions task, task_options(c.model, "model"));
   if (task.drive_cot.codes == 0 || c.tokenizer.empty()) return {};
-  const fs::path source = fs::path(c.tokenizer) / task.codebook;
-  std::error_code ec;
-  if (!fs::copy_file(source, to / task.codebook, fs::copy_options::overwrite_existing, ec))
-    return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
-  return {};
+  SLIP_TRY(const std::string bytes, read_file(fs::path(c.tokenizer) / task.codebook));
+  return write_file(to / task.codebook, bytes);
 }
 
 // A folder that is removed again unless it was kept: on an error, and when an interrupt ends the process meanwhile.
@@ -328,12 +323,28 @@ Result<fs::path> newest_checkpoint(const fs::path& path) {
   return found.back().second;
 }
 
+namespace {
+
+/// Steps that are newer than the one that goes on would be of another run, and the next start would take them for this one's.
+Status check_newest(const std::vector<std::pair<int64_t, fs::path>>& found, const fs::path& resume) {
+  std::error_code ec;
+  const int64_t step = step_of(fs::canonical(resume, ec));
+  std::string newer;
+  for (const auto& [n, folder] : found)
+    if (step >= 0 && n > step) newer += (newer.empty() ? "" : ", ") + folder.filename().string();
+  if (newer.empty()) return {};
+  return bad_input("{}: expected the newest step of its folder, got {} beside it (--out DIR goes on from here in another folder)",
+                   resume.string(), newer);
+}
+
+}  // namespace
+
 Status check_out(const fs::path& out, const std::optional<fs::path>& resume) {
   finish_replacements(out);
   const auto found = step_folders(out);
   if (found.empty()) return {};
   std::error_code ec;
-  if (resume && fs::equivalent(fs::absolute(*resume, ec) / "..", out, ec)) return {};
+  if (resume && fs::equivalent(fs::absolute(*resume, ec) / "..", out, ec)) return check_newest(found, *resume);
   return bad_input("{}: expected {}, got one with {}", out.string(),
                    resume ? "the folder of the checkpoint that goes on, or one without step-N folders"
                           : "a folder without step-N folders (--resume goes on from them)",

@@ -50,7 +50,7 @@ Status load_checkpoint(const std::filesystem::path& folder, TrainState& state);
 
 /// `path` itself if it is a step folder, else its newest step-N.
 Result<std::filesystem::path> newest_checkpoint(const std::filesystem::path& path);
-/// Refuses a folder that holds step-N folders, unless `resume` is one of them: two runs would mix their checkpoints and logs.
+/// Refuses a folder that holds step-N folders, unless `resume` is the newest of them: two runs would mix their checkpoints and logs.
 Status check_out(const std::filesystem::path& out, const std::optional<std::filesystem::path>& resume);
 /// The configuration that a checkpoint was trained with; `out` is the folder that the checkpoint lies in.
 Result<TrainConfig> checkpoint_config(const std::filesystem::path& folder);

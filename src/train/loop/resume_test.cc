@@ -2,6 +2,7 @@
 // Going on with a run through the binary: in the run's own folder, from any working folder, and never over another run.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -219,6 +220,36 @@ TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {
   EXPECT_EQ(train(here_, {"--config", "alpha.json"}), 3);
   EXPECT_NE(said_.find("alpha: expected above 0, got -1"), std::string::npos) << said_;
   EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
+}
+
+TEST_F(Resume, GoesOnFromAnOlderStepInAnotherFolderAlone) {
+  EXPECT_EQ(train(here_, {"--config", "c.json", "--out", "long"}), 0) << said_;
+  fs::rename(here_ / "long" / "step-4", here_ / "run" / "step-4");
+  const std::string log = read_file(here_ / "run" / "loss.jsonl").value_or("none");
+  EXPECT_EQ(train(here_, {"--resume", "run/step-2", "--steps", "3"}), 3);
+  EXPECT_NE(said_.find("run/step-2: expected the newest step of its folder, got step-4 beside it (--out DIR goes on from here in "
+                       "another folder)"),
+            std::string::npos)
+      << said_;
+  EXPECT_EQ(read_file(here_ / "run" / "loss.jsonl").value_or(""), log);
+  EXPECT_FALSE(fs::exists(here_ / "run" / "step-3"));
+  EXPECT_EQ(train(here_, {"--resume", "run/step-2", "--steps", "3", "--out", "other"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(here_ / "other" / "step-3"));
+}
+
+// A limit on the size of files stands for a full disk.
+TEST_F(Resume, WhatCannotBeCopiedIntoACheckpointHasTheSystemsReason) {
+  constexpr rlim_t kMost = 400'000;
+  ASSERT_TRUE(write_file(here_ / "words" / "tokenizer.json", std::string(2 * kMost, ' ')));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight{kMost, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);  // the trainer's too
+  const int code = train(here_, {"--config", "c.json"});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(code, 5);
+  EXPECT_NE(said_.find("tokenizer.json: "), std::string::npos) << said_;
+  EXPECT_NE(said_.find("File too large"), std::string::npos) << said_;
 }
 
 // Where the embedding is the head's no number stays without a gradient; where it is not, those of absent tokens are 0 / 0 without an epsilon.
