@@ -14,6 +14,7 @@
 #include "task/wod.h"
 #include "text/chat.h"
 #include "train/data/known_keys.h"
+#include "train/data/scene_seeds.h"
 #include "train/data/special_token.h"
 
 namespace slip {
@@ -106,9 +107,9 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
   SLIP_TRY(const int64_t vocab, int_or(data, "tokenizer_vocab", 0, "data"));
   if (vocab == 0) return {};
   if (vocab < 0 || vocab > 65536) return bad_input("data: tokenizer_vocab: expected at most 65536, got {}", vocab);
-  SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
+  SLIP_TRY(const uint64_t seed, scene_seed_or(data, "tokenizer_seed", 0));
   ActionTokenizerOptions o{.action = task.action, .prompt = task.prompt, .body = task.body, .vocab = static_cast<int32_t>(vocab)};
-  o.first_seed = static_cast<uint64_t>(seed);
+  o.first_seed = seed;
   o.cancel = CancelToken::of_process();
   SLIP_TRY(o.bins_last, bool_or(data, "bins_last", true, "data"));
   return make_action_tokenizer(folder, o);
@@ -117,8 +118,7 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
 Status read_numbers(const json::object& data, Parts& p) {
   SLIP_TRY(p.step, number_or(data, "action_step", 0, "data"));
   if (!(p.step >= 0 && p.step <= 10)) return bad_input("data: action_step: expected 0 to 10, got {}", p.step);
-  SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
-  p.first_seed = static_cast<uint64_t>(first);
+  SLIP_TRY(p.first_seed, scene_seed(data, "first_seed"));
   SLIP_TRY(p.count, get_int(data, "count", "data"));
   if (p.count < 1 || p.count > kMostScenes) return bad_input("data: count: expected 1 to {}, got {}", kMostScenes, p.count);
   return {};

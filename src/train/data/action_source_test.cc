@@ -64,6 +64,9 @@ TEST(ActionSource, RefusesByName) {
   d["count"] = 0;
   EXPECT_THAT(why(d), HasSubstr("count: expected 1 to"));
   d = data();
+  d["first_seed"] = -1;
+  EXPECT_THAT(why(d), HasSubstr("first_seed: expected 0 to 4611686018427387904, got -1"));
+  d = data();
   d["action_step"] = -1;
   EXPECT_THAT(why(d), HasSubstr("action_step: expected 0 to 10, got -1"));
   d = data();

@@ -81,6 +81,12 @@ TEST(Source, RefusesUnknownKeys) {
             R"(data: expected a known key, got "unnorm")");
 }
 
+TEST(Source, SeedsOfScenesDoNotWrapAround) {
+  const auto made = make_source(object(R"({"kind": "texts", "first_seed": -1, "count": 9})"), "nowhere");
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "data: first_seed: expected 0 to 4611686018427387904, got -1");
+}
+
 TEST(Source, NamesTheTokenizerThatIsMissing) {
   for (const char* kind : {"records", "simulated", "texts", "actions"}) {
     const auto made = make_source({{"kind", kind}}, "");

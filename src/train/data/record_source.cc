@@ -37,6 +37,7 @@
 #include "train/data/conversation_source.h"
 #include "train/data/grounding.h"
 #include "train/data/known_keys.h"
+#include "train/data/scene_seeds.h"
 #include "train/data/shuffle.h"
 #include "train/data/source.h"
 #include "train/data/special_token.h"
@@ -74,9 +75,9 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
       .form = s.task.form, .prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m, .codes = s.task.drive_cot};
   SLIP_TRY(const int64_t vocab, int_or(data, "tokenizer_vocab", 0, "data"));
   if (vocab == 0) return {};
-  SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
+  SLIP_TRY(const uint64_t seed, scene_seed_or(data, "tokenizer_seed", 0));
   o.vocab = static_cast<int32_t>(vocab);
-  o.first_seed = static_cast<uint64_t>(seed);
+  o.first_seed = seed;
   o.cancel = CancelToken::of_process();
   return make_task_tokenizer(folder, o);
 }
@@ -402,13 +403,12 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
   SLIP_TRY_(check_keys(data, kind));
   SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
   if (kind == "simulated") {
-    SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
+    SLIP_TRY(const uint64_t first, scene_seed(data, "first_seed"));
     SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
     if (count < 3 || count > kMostShuffled) return bad_input("data: count: expected 3 to {}, got {}", kMostShuffled, count);
     SLIP_TRY(const double perturbed, number_or(data, "perturbed", 0, "data"));
     if (!(perturbed >= 0 && perturbed <= 1)) return bad_input("data: perturbed: expected a number in [0, 1], got {}", perturbed);
-    return std::unique_ptr<SampleSource>(
-        std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count, perturbed));
+    return std::unique_ptr<SampleSource>(std::make_unique<SimulatedSource>(std::move(setup), first, count, perturbed));
   }
   SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
   SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));

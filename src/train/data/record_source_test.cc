@@ -69,6 +69,13 @@ TEST_F(RecordSource, RefusesRangesOutsideTheSetWithoutOverflow) {
   EXPECT_THAT(error(), testing::HasSubstr("count: expected 3 to 2147483648, got 4294967296"));
 }
 
+TEST_F(RecordSource, SeedsOfScenesDoNotWrapAround) {
+  data_ = {{"kind", "simulated"}, {"first_seed", -1}, {"count", 5}, {"model", data_["model"]}};
+  EXPECT_THAT(error(), testing::HasSubstr("data: first_seed: expected 0 to 4611686018427387904, got -1"));
+  data_["first_seed"] = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(error(), testing::HasSubstr("data: first_seed: expected 0 to 4611686018427387904, got 9223372036854775807"));
+}
+
 TEST_F(RecordSource, RefusesUnknownKeys) {
   const json::object good = data_;
   data_["onyl"] = "braking";

@@ -8,6 +8,7 @@
 #include "text/chat.h"
 #include "text/train_bpe.h"
 #include "train/data/known_keys.h"
+#include "train/data/scene_seeds.h"
 #include "train/data/special_token.h"
 
 namespace slip {
@@ -78,7 +79,7 @@ Status make_missing_tokenizer(const json::object& data, const std::filesystem::p
 Result<std::unique_ptr<SampleSource>> make_text_source(const json::object& data, const std::string& folder) {
   SLIP_TRY_(only_keys(data, {"kind", "first_seed", "count", "tokenizer_vocab"}, "data"));
   if (folder.empty()) return bad_input("tokenizer: expected a folder beside data of kind \"texts\", got none");
-  SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
+  SLIP_TRY(const uint64_t first, scene_seed(data, "first_seed"));
   SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
   if (count < 1 || count > kMostTexts) return bad_input("data: count: expected 1 to {}, got {}", kMostTexts, count);
   SLIP_TRY_(make_missing_tokenizer(data, folder));
@@ -87,7 +88,7 @@ Result<std::unique_ptr<SampleSource>> make_text_source(const json::object& data,
   SLIP_TRY(const TokenId mask, special_token(tokenizer, "|<MASK>|", folder));
   SLIP_TRY(const TokenId end, special_token(tokenizer, "<|im_end|>", folder));
   return std::unique_ptr<SampleSource>(
-      std::make_unique<TextSource>(std::move(tokenizer), std::move(chat), static_cast<uint64_t>(first), count, mask, end));
+      std::make_unique<TextSource>(std::move(tokenizer), std::move(chat), first, count, mask, end));
 }
 
 }  // namespace slip

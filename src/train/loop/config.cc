@@ -252,6 +252,7 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
   SLIP_TRY_(read_model(root, c, where));
   SLIP_TRY(c.init, string_or(root, "init", "", where));
   SLIP_TRY(c.init_deviation, number_or(root, "init_deviation", c.init_deviation, where));
+  SLIP_TRY_(within(c.init_deviation, 0, kMostDeviation, "init_deviation", where));
   SLIP_TRY(c.tokenizer, string_or(root, "tokenizer", c.target, where));
   SLIP_TRY(c.init_tokenizer, string_or(root, "init_tokenizer", "", where));
   if (!c.init_tokenizer.empty() && (c.init.empty() || c.tokenizer.empty()))

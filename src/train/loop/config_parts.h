@@ -24,6 +24,8 @@ inline Status within(int64_t value, int64_t least, int64_t most, std::string_vie
 // Sample numbers are first_sample + steps * batch * accumulate: with these bounds below 2^62. Steps fit the noise key's 32 bits.
 constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1, kMostBatch = int64_t{1} << 15, kMostFirst = int64_t{1} << 61;
 constexpr int64_t kMostThreads = 4096, kMostDataThreads = 256, kMostShards = 1024;
+// Of random weights: usual ones have 0.02, and a layer multiplies its input by the deviation times the root of its width.
+constexpr double kMostDeviation = 100;
 constexpr double kMostMinutes = 1e6;  // two years
 
 inline Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view key, std::array<double, 2> other,

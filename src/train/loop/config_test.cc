@@ -33,6 +33,8 @@ TEST(TrainConfig, NumbersHaveTheirBounds) {
            {"keep", "-1", "c.json: keep: expected at least 0, got -1"},
            {"save_every", "-1", "c.json: save_every: expected at least 0, got -1"},
            {"max_minutes", "-1", "c.json: max_minutes: expected a number from 0 to 1000000, got -1"},
+           {"init_deviation", "-1", "c.json: init_deviation: expected a number from 0 to 100, got -1"},
+           {"init_deviation", "1e300", "c.json: init_deviation: expected a number from 0 to 100, got 1e+300"},
            {"target", R"("somewhere")", "c.json: target: expected none with kind \"sasd\""}})
     EXPECT_THAT(error(with(key.c_str(), value)), HasSubstr(says)) << key << " " << value;
   for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
