@@ -31,6 +31,18 @@ Status check_unique(const std::vector<T>& all, const std::string& what) {
   return {};
 }
 
+/// Repeated, a seed is one model twice: an interval over them would have no width.
+Result<std::vector<int64_t>> read_seeds(const json::array& all, const std::string& where) {
+  std::vector<int64_t> out;
+  for (const json::value& seed : all) {
+    if (!seed.is_int64()) return bad_input("{}: seeds: expected whole numbers, got {}", where, json::serialize(seed));
+    if (std::find(out.begin(), out.end(), seed.get_int64()) != out.end())
+      return bad_input("{}: seeds: expected each seed once, got {} twice", where, seed.get_int64());
+    out.push_back(seed.get_int64());
+  }
+  return out;
+}
+
 Result<StudyArm> read_arm(const json::object& o, const std::string& where) {
   SLIP_TRY_(only(o, {"name", "set", "stages", "checkpoint"}, where));
   StudyArm arm;
@@ -126,10 +138,7 @@ Result<Study> read_study(const std::string& file) {
   SLIP_TRY(s.out, get_string(o, "out", file));
   SLIP_TRY(s.base, read_configuration(o, "base", file));
   SLIP_TRY(const json::array* seeds, get_array(o, "seeds", file));
-  for (const json::value& seed : *seeds) {
-    if (!seed.is_int64()) return bad_input("{}: seeds: expected whole numbers, got {}", file, json::serialize(seed));
-    s.seeds.push_back(seed.get_int64());
-  }
+  SLIP_TRY(s.seeds, read_seeds(*seeds, file));
   SLIP_TRY(const json::array* arms, get_array(o, "arms", file));
   for (const json::value& a : *arms) {
     if (!a.is_object()) return bad_input("{}: arms: expected objects, got another value", file);

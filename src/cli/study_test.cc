@@ -53,6 +53,7 @@ TEST_F(StudyFile, IsRefusedInWords) {
   const std::pair<const char*, const char*> wrong[] = {
       {"\"seeds\": [1, 2]", "\"seeds\": []"},
       {"\"seeds\": [1, 2]", "\"seeds\": [\"x\"]"},
+      {"\"seeds\": [1, 2]", "\"seeds\": [1, 2, 1]"},
       {"\"name\": \"b\"", "\"name\": \"a\""},
       {"\"name\": \"b\"", "\"name\": \"../b\""},
       {"train:loss", "other:loss"},
