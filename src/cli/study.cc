@@ -2,9 +2,14 @@
 // A study's document and its table; see study.h.
 #include "cli/study.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+
+#include "base/words/near_word.h"
 
 namespace slip::cli {
 namespace {
@@ -112,6 +117,11 @@ Result<StudyColumn> read_column(const json::value& v, const Study& s, const std:
   const bool known =
       c.mode == "train" || std::any_of(s.modes.begin(), s.modes.end(), [&](const StudyMode& m) { return m.name == c.mode; });
   if (!known) return bad_input("{}: columns: expected a mode of this study or train, got {}", where, c.mode);
+  if (c.mode != "train") return c;
+  if (std::find(kLosses.begin(), kLosses.end(), c.path) == kLosses.end())
+    return bad_input("{}: columns: expected train:{}, got {}", where, fmt::join(kLosses, ", train:"), text);
+  if (std::all_of(s.arms.begin(), s.arms.end(), [](const StudyArm& a) { return a.stages.empty(); }))
+    return bad_input("{}: columns: expected an arm that is trained beside {}, got checkpoints alone", where, text);
   return c;
 }
 
@@ -194,6 +204,58 @@ std::optional<double> number_at(const json::value& v, std::string_view path) {
   }
 }
 
+namespace {
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Is a number there, or null on the way: one that no record knows? number_at tells neither from a name that is wrong.
+bool has_at(const json::value& v, std::string_view path) {
+  if (v.is_null()) return true;
+  if (path.empty()) return v.is_number() || v.is_bool();
+  if (!v.is_object()) return false;
+  for (size_t dot = path.find('.');; dot = path.find('.', dot + 1)) {
+    const json::value* inner = v.get_object().if_contains(path.substr(0, dot));
+    if (inner && has_at(*inner, dot == std::string_view::npos ? "" : path.substr(dot + 1))) return true;
+    if (dot == std::string_view::npos) return false;
+  }
+}
+
+/// May another arm's result have a path that this one lacks? Evaluation::to_json puts these names by the form of the model's answers, and the
+/// members of kByAnswers by what was measured.
+bool may_have(const json::object& result, std::string_view path) {
+  static constexpr std::string_view kByForm[] = {
+      "macro_f1",   "macro_always_yes_f1",   "every_class_above_prior", "classes", "text_agreement",
+      "text_prior", "longitudinal_accuracy", "lateral_accuracy",        "all",     "pre_onset",
+      "infeasible"};
+  static constexpr std::string_view kByAnswers[] = {"measures", "texts", "chosen"};
+  if (!result.contains("measures")) return false;  // of texts, whose names are always the same
+  const std::string_view name = path.substr(0, path.find('.'));
+  return is_one_of(name, kByAnswers) || (is_one_of(name, kByForm) && !result.contains(name));
+}
+
+}  // namespace
+
+Result<std::string> check_columns(const Study& study, std::string_view mode, const json::value& result) {
+  static const json::object kNothing;
+  const json::object& top = result.is_object() ? result.get_object() : kNothing;
+  std::string remarks;
+  for (const StudyColumn& c : study.columns) {
+    if (c.mode != mode || has_at(result, c.path)) continue;
+    if (may_have(top, c.path)) {
+      remarks += fmt::format("study: column {}: nothing was measured in the first result\n", c.title());
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const auto& member : top) names.emplace_back(member.key());
+    const std::string name = c.path.substr(0, c.path.find('.')), near = near_word(name, names);
+    return bad_input("{}: columns: expected the path of a number in the result of mode {}, got {}{}", study.name, mode, c.path,
+                     near.empty() || near == name ? "" : fmt::format(" (did you mean {}?)", near));
+  }
+  return remarks;
+}
+
 Interval interval_of(const std::vector<double>& values) {
   // Student's t at 97.5 % for 1 to 30 degrees of freedom (any table); the normal's 1.96 beyond.
   static constexpr std::array kT = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -263,7 +325,8 @@ std::string study_table(const Study& s, const StudyValues& values) {
   return fmt::format("{}: {} seeds; mean ± half of the 95 % interval (Student)\n\n", s.name, s.seeds.size()) +
          table(s, [&](size_t a, size_t c) { return words_of(interval_of(measured(values[a][c])), false); }) +
          fmt::format("\nDifferences to {}, seed by seed\n\n", s.against) + table(s, [&](size_t a, size_t c) {
-           return a == base ? std::string("0") : words_of(interval_of(differences(values[a][c], values[base][c])), true);
+           const bool zero = a == base && !measured(values[a][c]).empty();
+           return zero ? std::string("0") : words_of(interval_of(differences(values[a][c], values[base][c])), true);
          });
 }
 

@@ -16,8 +16,10 @@
 //    "against": "joint",                                         differences are told to this arm; default: the first
 //    "out": "out/alpha"}
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -47,6 +49,8 @@ struct Study {
   std::vector<StudyMode> modes;
   std::vector<StudyColumn> columns;
 };
+/// What `train:` columns name: means over the end of the loss log.
+inline constexpr std::array<std::string_view, 3> kLosses = {"loss", "noisy", "ar"};
 /// kBadInput names the key that is wrong; unknown keys are errors.
 Result<Study> read_study(const std::string& file);
 
@@ -56,6 +60,9 @@ Result<json::object> read_configuration(const json::object& o, std::string_view 
 Status set_at(json::object& config, std::string_view path, const json::value& value, std::string_view where);
 /// The number at a dotted path; nothing where there is none.
 std::optional<double> number_at(const json::value& v, std::string_view path);
+/// Of a mode's first result: has it what the study's columns of this mode name? kBadInput for a name that no result has. Returns remarks, a line
+/// each, on what this result lacks and another arm's may have: what goes by the model's form, and measures that no answer gave.
+Result<std::string> check_columns(const Study& study, std::string_view mode, const json::value& result);
 
 /// Mean and the half width of its 95 % interval, t(n - 1) s / sqrt(n) (Student); no width below two values.
 struct Interval {

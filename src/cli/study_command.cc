@@ -154,7 +154,7 @@ class Running {
     }
     const size_t n = std::max<size_t>(1, lines.size() / 20);
     json::object out;
-    for (const char* key : {"loss", "noisy", "ar"}) {
+    for (const std::string_view key : kLosses) {
       double sum = 0;
       for (size_t i = lines.size() - std::min(n, lines.size()); i < lines.size(); ++i) sum += number_at(lines[i], key).value_or(0);
       out[key] = lines.empty() ? 0.0 : sum / static_cast<double>(n);
@@ -264,6 +264,10 @@ Result<StudyValues> run_all(const Study& s, const Running& running) {
       std::vector<std::pair<std::string, json::value>> results;
       for (const StudyMode& mode : s.modes) {
         SLIP_TRY(json::value v, running.evaluated(arm, seed, mode, from, bars));
+        if (seed == s.seeds.front() && a == 0) {  // before more is trained for a column of nothing
+          SLIP_TRY(const std::string remarks, check_columns(s, mode.name, v));
+          if (!is_quiet()) say(remarks);
+        }
         results.emplace_back(mode.name, std::move(v));
       }
       if (!arm.stages.empty()) {

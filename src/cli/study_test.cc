@@ -58,6 +58,7 @@ TEST_F(StudyFile, IsRefusedInWords) {
       {"\"name\": \"b\"", "\"name\": \"../b\""},
       {"train:loss", "other:loss"},
       {"train:loss", "loss"},
+      {"train:loss", "train:losses"},
       {"\"count\": 2", "\"count\": 0"},
       {"\"count\": 2", "\"counts\": 2"},
       {"\"out\": \"x\"", "\"against\": \"z\", \"out\": \"x\""},
@@ -70,6 +71,45 @@ TEST_F(StudyFile, IsRefusedInWords) {
     EXPECT_EQ(s.error().kind, ErrorKind::kBadInput);
     EXPECT_NE(s.error().message.find("expected"), std::string::npos) << s.error().message;
   }
+}
+
+TEST_F(StudyFile, WithoutAnArmThatIsTrainedHasNoLosses) {
+  const auto s = read(R"({"name": "n", "seeds": [1], "out": "x", "arms": [{"name": "c", "checkpoint": "models/demo"}],
+    "columns": ["train:loss"]})");
+  ASSERT_FALSE(s);
+  EXPECT_NE(s.error().message.find("expected an arm that is trained beside train:loss"), std::string::npos) << s.error().message;
+}
+
+// Null is what no record knows, an absent measure what no answer gave: another arm's may. A name that no result has is refused.
+TEST(StudyColumns, AreHeldToTheFirstResult) {
+  const json::value result =
+      *parse_json(R"({"valid": 1, "all": {"model": {"ade_5s": 2.5, "ade_3s": null}}, "classes": {"pedestrian": null},
+    "every_class_above_prior": true, "measures": {"rows": 5}, "asked": {"texts": false}})",
+                  "result");
+  const auto checked = [&](const std::string& path, const json::value& of) {
+    Study s;
+    s.name = "n";
+    s.columns = {{"train", "loss"}, {"other", "nowhere"}, {"m", path}};
+    return check_columns(s, "m", of);
+  };
+  for (const char* path :
+       {"valid", "all.model.ade_5s", "all.model.ade_3s", "classes.pedestrian.f1", "every_class_above_prior", "measures.rows"}) {
+    const auto remarks = checked(path, result);
+    ASSERT_TRUE(remarks) << remarks.error().message;
+    EXPECT_EQ(*remarks, "") << path;
+  }
+  for (const char* path : {"measures.ade_6_4s", "text_agreement", "chosen.ar"}) {
+    const auto remarks = checked(path, result);
+    ASSERT_TRUE(remarks) << remarks.error().message;
+    EXPECT_NE(remarks->find(std::string("study: column m:") + path), std::string::npos) << *remarks;
+  }
+  for (const char* path : {"nope", "vallid", "all.model.nope", "all.model", "classes.nope.f1", ""}) {
+    const auto refused = checked(path, result);
+    ASSERT_FALSE(refused) << path;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+  }
+  EXPECT_NE(checked("vallid", result).error().message.find("got vallid (did you mean valid?)"), std::string::npos);
+  EXPECT_FALSE(checked("measures.rows", json::object{{"texts", 2}, {"right", 0.5}})) << "texts have no measures";
 }
 
 TEST(StudyPaths, SetAndRead) {
@@ -113,6 +153,18 @@ TEST(StudyTable, ComparesSeedBySeed) {
   const std::string table = study_table(s, values);
   EXPECT_NE(table.find("| b | 6 ± 51 |"), std::string::npos) << table;
   EXPECT_NE(table.find("| b | +1 ± 0 |"), std::string::npos) << table;
+}
+
+TEST(StudyTable, SaysNothingOfWhatWasNotMeasured) {
+  Study s;
+  s.name = "n";
+  s.seeds = {1};
+  s.against = "a";
+  s.arms = {{"a", "", {{}}}, {"b", "", {{}}}};
+  s.columns = {{"ar", "x"}, {"ar", "y"}};
+  const std::string table = study_table(s, {{{1.0}, {std::nullopt}}, {{2.0}, {std::nullopt}}});
+  EXPECT_NE(table.find("| a | 0 | - |"), std::string::npos) << table;
+  EXPECT_NE(table.find("| b | +1 | - |"), std::string::npos) << table;
 }
 
 }  // namespace

@@ -38,5 +38,26 @@ TEST_F(Cli, AStudysHeadStandsOnTheStageBeforeIt) {
   EXPECT_THAT(std::string(stage.at("target").as_string()), testing::HasSubstr("stage-1/step-1"));
 }
 
+// What a mode's result lacks is said behind the first one: no further arm is trained or evaluated for a column of nothing.
+TEST_F(Cli, AStudysMistypedColumnIsRefusedBehindTheFirstResult) {
+  const std::string demo = demo_model();
+  const auto study = [&](const char* column) {
+    return write("columns.json", json::serialize(json::object{
+                                     {"name", "s"},
+                                     {"seeds", {1}},
+                                     {"arms", {{{"name", "a"}, {"checkpoint", demo}}, {{"name", "b"}, {"checkpoint", demo}}}},
+                                     {"modes", {{{"name", "m"}, {"decoder", "scaffold-ar"}, {"count", 1}}}},
+                                     {"columns", json::array{column}},
+                                     {"out", path("columns")}}));
+  };
+  refused({"study", study("m:vallid")}, 3,
+          "expected the path of a number in the result of mode m, got vallid (did you mean valid?)");
+  EXPECT_TRUE(fs::exists(path("columns/a/seed-1/eval-m.json")));
+  EXPECT_FALSE(fs::exists(path("columns/b")));
+  const Ran ran = run({"study", study("m:valid")});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, testing::HasSubstr("| a | 0 |"));
+}
+
 }  // namespace
 }  // namespace slip::test
