@@ -51,6 +51,7 @@ Newest newest_step(const fs::path& run) {
 Status run_trainer(const fs::path& trainer, std::vector<std::string> arguments) {
   constexpr int kGraceMs = 120'000;  // as the trainer's own: it ends its step and writes a checkpoint
   set_interrupt_grace(kGraceMs);
+  if (is_quiet()) arguments.emplace_back("--quiet");
   std::vector<char*> argv{const_cast<char*>(trainer.c_str())};
   for (std::string& a : arguments) argv.push_back(a.data());
   argv.push_back(nullptr);
@@ -239,8 +240,9 @@ class Running {
     const fs::path done = folder / "done";
     Newest newest = newest_step(folder);
     if (newest.step >= steps || fs::exists(done)) return newest.folder;
-    say(fmt::format("study: arm {}, seed {}, {}: {}\n", arm.name, seed, folder.filename().string(),
-                    newest.step < 0 ? std::string("training") : fmt::format("going on from step {}", newest.step)));
+    if (!is_quiet())
+      say(fmt::format("study: arm {}, seed {}, {}: {}\n", arm.name, seed, folder.filename().string(),
+                      newest.step < 0 ? std::string("training") : fmt::format("going on from step {}", newest.step)));
     SLIP_TRY_(newest.step < 0 ? run_trainer(trainer_, {"--config", file.string()})
                               : run_trainer(trainer_, {"--resume", folder.string()}));
     SLIP_TRY_(write_file(done, ""));  // a run that stops by time has fewer steps

@@ -38,6 +38,21 @@ TEST_F(Cli, AStudysHeadStandsOnTheStageBeforeIt) {
   EXPECT_THAT(std::string(stage.at("target").as_string()), testing::HasSubstr("stage-1/step-1"));
 }
 
+TEST_F(Cli, AQuietStudysTrainerIsQuiet) {
+  const fs::path source = SLIP_SOURCE_DIR, demo = source / "models" / "demo-cot";
+  json::object base = must(read_json(source / "configs" / "smoke" / "graph.json")).as_object();
+  base["model"] = base["data"].as_object()["model"] = (demo / "config.json").string();
+  base["init"] = base["tokenizer"] = demo.string();
+  base["steps"] = 1;
+  const json::object study{
+      {"name", "s"},         {"base", base}, {"seeds", {1, 2}}, {"arms", {{{"name", "plain"}}}}, {"columns", {"train:loss"}},
+      {"out", path("quiet")}};
+  const Ran ran = run({"study", "-q", write("quiet.json", json::serialize(study))});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_THAT(ran.out, testing::HasSubstr("2 seeds"));
+}
+
 // What a mode's result lacks is said behind the first one: no further arm is trained or evaluated for a column of nothing.
 TEST_F(Cli, AStudysMistypedColumnIsRefusedBehindTheFirstResult) {
   const std::string demo = demo_model();
