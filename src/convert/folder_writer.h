@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model folders that appear whole or not at all, and safetensors files whose data arrive piece by piece from many threads.
+// Safetensors files whose data arrive piece by piece from many threads, and where a folder that is made of another one may stand.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/beside.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "core/dtype.h"
@@ -17,25 +16,6 @@ namespace slip {
 
 /// kUsage where a folder to write would stand in the one that is read, whose files would be copied into themselves.
 Status check_outside(const std::filesystem::path& source, const std::filesystem::path& target, std::string_view command);
-
-/// A folder that takes its name at commit(); removed with all that is in it when that never happens (error, Ctrl-C).
-class AtomicFolder {
- public:
-  /// Folders that lead to it are made. kBadInput when `target` exists or another process is making it; kResource when less than `bytes` are
-  /// free there. What a killed process left of the same target is removed.
-  static Result<AtomicFolder> create(const std::filesystem::path& target, int64_t bytes);
-  AtomicFolder(AtomicFolder&& other) noexcept;
-  AtomicFolder& operator=(AtomicFolder&&) = delete;
-  ~AtomicFolder();
-  const std::filesystem::path& path() const { return temp_; }  // where to write
-  Status commit();
-
- private:
-  AtomicFolder() = default;
-  std::filesystem::path target_, temp_;
-  std::vector<std::filesystem::path> made_;
-  Held held_;
-};
 
 struct TensorPlan {
   std::string name;

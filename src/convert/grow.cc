@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_folder.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "convert/folder_writer.h"
 #include "kernels/packed_layout.h"
 #include "models/model.h"
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_folder.h"
 #include "base/cancel.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "convert/folder_writer.h"
 #include "models/loader.h"
 #include "models/weights/packed_folder.h"
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/atomic_folder.h"
 #include "base/check.h"
 #include "base/content_hash.h"
 #include "base/file.h"

@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/folder_testing.h"
-#include "convert/folder_writer.h"
 #include "convert/prismatic_parts.h"
 #include "models/model.h"
 
@@ -120,23 +119,6 @@ TEST(Synthesize, RefusesWhatItCannotDo) {
   EXPECT_EQ(kind({.like = "qwen2.5-0.5b", .tiny = true, .tokenizer = {"vocab.json", "merges.txt"}}, root.path / "a"),
             ErrorKind::kUsage);
   EXPECT_EQ(std::distance(fs::directory_iterator(root.path), fs::directory_iterator()), 0);
-}
-
-TEST(AtomicFolder, ChecksTheDiskFirstAndLeavesNothing) {
-  const test::TemporaryFolder root;
-  const auto refused = AtomicFolder::create(root.path / "x", int64_t{1} << 60);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::kResource);
-  {
-    auto folder = AtomicFolder::create(root.path / "y", 1000);
-    ASSERT_TRUE(folder);
-    ASSERT_TRUE(write_file(folder->path() / "file", "x"));
-  }
-  EXPECT_EQ(std::distance(fs::directory_iterator(root.path), fs::directory_iterator()), 0);
-  auto folder = AtomicFolder::create(root.path / "z/", 1000);
-  ASSERT_TRUE(folder);
-  ASSERT_TRUE(folder->commit());
-  EXPECT_TRUE(fs::is_directory(root.path / "z"));
 }
 
 /// A checkpoint's pictures are scaled as its own towers were trained: DINOv2's with ImageNet's means, SigLIP's with one half.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/atomic_folder.h"
 #include "base/file.h"
 #include "image/image.h"
 #include "import/foxglove.h"
@@ -64,12 +65,8 @@ Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings
       {"steps", std::move(steps)}};
 }
 
-std::string frame_name(size_t i) { return fmt::format("{:03}.png", i); }
-
 Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel, const Drawn& drawn) {
-  std::error_code ec;
-  std::filesystem::create_directories(folder, ec);
-  if (ec) return bad_input("{}: expected a folder that can be made, got {}", folder.string(), ec.message());
+  SLIP_TRY(AtomicFolder out, AtomicFolder::create(folder, 0));
   std::vector<uint8_t> pictures(sim::kCameras * sim::kImageBytes);
   Image wide{sim::kCameras * sim::kImageWidth, sim::kImageHeight, {}};
   wide.rgb.resize(pictures.size());
@@ -80,10 +77,10 @@ Status write_frames(const Episode& e, const std::filesystem::path& folder, const
     for (size_t c = 0; c < sim::kCameras; ++c)
       for (size_t y = 0; y < sim::kImageHeight; ++y)
         std::copy_n(pictures.data() + c * sim::kImageBytes + y * kLine, kLine, wide.rgb.data() + (y * sim::kCameras + c) * kLine);
-    SLIP_TRY_(save_png(folder / frame_name(i), wide));
+    SLIP_TRY_(save_png(out.path() / fmt::format("{:03}.png", i), wide));
     tell(drawn, e, i);
   }
-  return {};
+  return out.commit();
 }
 
 namespace {

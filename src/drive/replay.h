@@ -16,11 +16,9 @@ namespace slip::drive {
 /// "ego": [x, y, heading, v], "actors": [[x, y, heading, speed], ...], "plan": [[x, y], ...], "age_ms"}]}: metres, radians, the frame of the ego at
 /// the start. Of an episode with EpisodeSettings::record.
 Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings);
-/// "000.png" of picture 0: what write_frames calls them.
-std::string frame_name(size_t i);
 /// Told behind each moment whose pictures are drawn.
 using Drawn = std::function<void(int64_t done, int64_t total)>;
-/// DIR/000.png ... : the three cameras side by side, ten a second.
+/// DIR/000.png ... : the three cameras side by side, ten a second. The folder is a new one (AtomicFolder).
 Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel, const Drawn& drawn = {});
 /// Cameras (foxglove.CompressedImage, PNG), /ego/pose and /ego/plan (PoseInFrame, PosesInFrame), /actors (SceneUpdate), /drive (speed, age
 /// of the plan), ten a second.

@@ -82,9 +82,26 @@ TEST(Frames, AreToldOneByOne) {
   e.snapshots.resize(2);
   const test::TemporaryFolder folder;
   std::vector<std::pair<int64_t, int64_t>> told;
-  ASSERT_TRUE(write_frames(e, folder.path, {}, [&](int64_t done, int64_t total) { told.emplace_back(done, total); }));
+  const std::filesystem::path frames = folder.path / "frames";
+  ASSERT_TRUE(write_frames(e, frames, {}, [&](int64_t done, int64_t total) { told.emplace_back(done, total); }));
   EXPECT_EQ(told, (std::vector<std::pair<int64_t, int64_t>>{{1, 2}, {2, 2}}));
-  EXPECT_TRUE(std::filesystem::exists(folder.path / frame_name(1)));
+  EXPECT_TRUE(std::filesystem::exists(frames / "001.png"));
+}
+
+TEST(Frames, AreAllThereOrNone) {
+  Episode e = episode();
+  e.snapshots.resize(2);
+  const test::TemporaryFolder folder;
+  CancelToken cancel;
+  const auto stopped = write_frames(e, folder.path / "frames", cancel, [&](int64_t, int64_t) { cancel.cancel(); });
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kCancelled);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path));
+  ASSERT_TRUE(write_file(folder.path / "999.png", "of another video"));
+  const auto taken = write_frames(e, folder.path, {});
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().kind, ErrorKind::kBadInput);
+  EXPECT_FALSE(std::filesystem::exists(folder.path / "000.png"));
 }
 
 TEST(Picture, ShowsBothWaysAndEverybody) {

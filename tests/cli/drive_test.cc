@@ -88,6 +88,8 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
     refused({"drive", "--baselines", "expert", "--count", ever, option, below + ending}, 3, "taken");
   for (const char* ending : {"", ".mcap"})  // before the model, which is not there either
     refused(drive({"--model", path("nowhere"), "--video", below + ending}), 3, "taken");
+  fs::create_directories(path("frames"));
+  refused(drive({"--model", path("nowhere"), "--video", path("frames")}), 3, "expected the name of a new folder");
   refused(drive({"--baselines", "expert,idm", "--picture", path("picture.png")}), 2, "expected one driver in one scene");
   refused(drive({"--model", model_, "--careful"}), 2, "--careful: expected --ensemble");
 }

@@ -11,6 +11,7 @@
 #include "api/slots.h"
 #include "api/tools/asked.h"
 #include "api/tools/reports.h"
+#include "base/atomic_folder.h"
 #include "base/file.h"
 #include "base/line_file.h"
 #include "decode/types/usual_preset.h"
@@ -299,9 +300,9 @@ class ToldPlanner : public drive::Planner {
 
 bool is_recording(const std::filesystem::path& video) { return video.extension() == ".mcap"; }
 
-/// A recording is a file, other videos are folders, of which the first picture stands for all.
+/// A recording is a file, other videos are new folders.
 Status check_video_target(const std::filesystem::path& video) {
-  return check_writable(video.empty() || is_recording(video) ? video : video / drive::frame_name(0));
+  return video.empty() || is_recording(video) ? check_writable(video) : check_new_folder(video);
 }
 
 /// One drive to look at.
