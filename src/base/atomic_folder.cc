@@ -21,11 +21,6 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& target, int64_t bytes)
   const fs::path parent = out.target_.parent_path();
   if (remove_leftovers(parent, out.target_.filename().string() + ".tmp-"))
     return bad_input("{}: expected a folder that nobody else is writing, got one that another process is making", target.string());
-  const fs::space_info space = fs::space(parent, ec);
-  if (ec) return bad_input("{}: expected a folder to write to, got: {}", parent.string(), ec.message());
-  if (bytes > 0 && space.available < static_cast<uintmax_t>(bytes))
-    return resource_error("{}: expected {} MB free on the disk, got {} MB available", target.string(), (bytes >> 20) + 1,
-                          space.available >> 20);
   const fs::path temp = name_beside(out.target_);
   const HoldOffEnd held;
   remember_temporary(temp);
@@ -35,6 +30,12 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& target, int64_t bytes)
   }
   out.temp_ = temp;
   SLIP_TRY(out.held_, hold_folder(temp));
+  // Behind the making: a disk that may only be read has nothing free either.
+  const fs::space_info space = fs::space(parent, ec);
+  if (ec) return bad_input("{}: expected a folder to write to, got: {}", parent.string(), ec.message());
+  if (bytes > 0 && space.available < static_cast<uintmax_t>(bytes))
+    return resource_error("{}: expected {} MB free on the disk, got {} MB available", target.string(), (bytes >> 20) + 1,
+                          space.available >> 20);
   return out;
 }
 

@@ -29,6 +29,15 @@ TEST(AtomicFolder, ChecksTheDiskFirstAndLeavesNothing) {
   EXPECT_TRUE(fs::is_directory(root.path / "z"));
 }
 
+// Nothing is free in /proc, and nobody may make a folder there: that is the reason, as of a disk that is mounted for reading alone.
+TEST(AtomicFolder, ThatCannotBeMadeIsNotCalledAFullDisk) {
+  const auto refused = AtomicFolder::create("/proc/x", 1000);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+  EXPECT_NE(refused.error().message.find("expected a folder that can be made, got: "), std::string::npos)
+      << refused.error().message;
+}
+
 TEST(AtomicFolder, IsTriedWithoutATrace) {
   const test::TemporaryFolder root;
   EXPECT_TRUE(check_new_folder(root.path / "a" / "b"));

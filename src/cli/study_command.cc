@@ -204,7 +204,7 @@ class Running {
       if (entry.path().filename() != "linear_spec_lora")
         fs::create_symlink(fs::absolute(entry.path()), out / entry.path().filename(), ec);
     fs::create_directory_symlink(fs::absolute(adapter), out / "linear_spec_lora", ec);
-    if (ec) return resource_error("{}: expected links to the model's files, got: {}", out.string(), ec.message());
+    if (ec) return bad_input("{}: expected links to the model's files, got: {}", out.string(), ec.message());
     return out;
   }
 
@@ -228,7 +228,7 @@ class Running {
     const std::string text = pretty(config);
     std::error_code ec;
     fs::create_directories(folder, ec);
-    if (ec) return resource_error("{}: expected a folder that can be made, got: {}", folder.string(), ec.message());
+    if (ec) return bad_input("{}: expected a folder that can be made, got: {}", folder.string(), ec.message());
     if (fs::exists(file)) {
       SLIP_TRY(const std::string was, read_file(file));
       if (was != text)
@@ -296,11 +296,13 @@ Status study(const StudyOptions& o, const char* self) {
   const bool trains = std::any_of(s.arms.begin(), s.arms.end(), [](const StudyArm& a) { return !a.stages.empty(); });
   if (trains && !fs::exists(trainer))
     return unsupported("study: expected {} (built where libtorch-dev is installed), got nothing there", trainer.string());
+  const fs::path out = s.out, table_json = out / "table.json", table_md = out / "table.md";
+  for (const fs::path& file : {table_json, table_md}) SLIP_TRY_(check_writable(file));
   SLIP_TRY(const StudyValues values, run_all(s, Running(s, trainer)));
   const json::object result = study_json(s, values);
   const std::string table = study_table(s, values);
-  SLIP_TRY_(write_file(fs::path(s.out) / "table.json", pretty(result)));
-  SLIP_TRY_(write_file(fs::path(s.out) / "table.md", table));
+  SLIP_TRY_(write_file(table_json, pretty(result)));
+  SLIP_TRY_(write_file(table_md, table));
   if (o.json)
     print_json(result);
   else

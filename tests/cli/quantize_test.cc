@@ -102,6 +102,7 @@ TEST_F(CliQuantize, RefusesWhatItCannotDo) {
   refused({"synthesize", "--like", "qwen2.5-0.5b", "--dtype", "int8", "--out", path("x")}, 4, "quantize");
   refused({"synthesize", "--like", "qwen2.5-0.5b", "--tiny", "--out", model}, 3, "exists");
   refused({"quantize", model, "--type", "int8", "--out", model}, 3, "exists");
+  refused({"quantize", model, "--type", "int8", "--out", "/proc/x"}, 3, "expected a folder that can be made");
   refused({"quantize", path("nothing"), "--type", "int8", "--out", path("x")}, 3, "config.json");
   refused({"quantize", model, "--type", "int3", "--out", path("x")}, 2, "--type");
 }

@@ -53,6 +53,15 @@ TEST_F(Cli, AQuietStudysTrainerIsQuiet) {
   EXPECT_THAT(ran.out, testing::HasSubstr("2 seeds"));
 }
 
+TEST_F(Cli, AStudyThatCannotBeWrittenIsRefusedAtItsStart) {
+  const json::object study{{"name", "s"},
+                           {"seeds", {1}},
+                           {"arms", {{{"name", "a"}, {"checkpoint", path("nowhere")}}, {{"name", "b"}, {"set", json::object()}}}},
+                           {"columns", {"train:loss"}},
+                           {"out", "/proc/x"}};
+  refused({"study", write("proc.json", json::serialize(study))}, 3, "/proc/x");
+}
+
 // What a mode's result lacks is said behind the first one: no further arm is trained or evaluated for a column of nothing.
 TEST_F(Cli, AStudysMistypedColumnIsRefusedBehindTheFirstResult) {
   const std::string demo = demo_model();
