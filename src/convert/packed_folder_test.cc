@@ -172,6 +172,20 @@ TEST_F(PackedFolders, ReportTheErrorsOfTheirMatrices) {
   EXPECT_LT(mean[1], 0.11);
 }
 
+TEST_F(PackedFolders, AskTheDiskForWhatTheyWrite) {
+  const fs::path model = synthetic("qwen2.5-vl-3b"), out = root / "reserved";
+  constexpr size_t kBeside = 3 << 20;  // bytes of a file that is copied
+  ASSERT_TRUE(write_file(model / "README.md", std::string(kBeside, 'x')));
+  auto folder = QuantizedFolder::make(model, out, {WeightType::kF32, 2, true});
+  ASSERT_TRUE(folder) << folder.error().message;
+  ASSERT_TRUE(folder->commit());
+  int64_t written = 0;
+  for (const auto& file : fs::recursive_directory_iterator(out))
+    if (file.is_regular_file()) written += static_cast<int64_t>(file.file_size());
+  EXPECT_GE(folder->report().reserved_bytes, written);
+  EXPECT_LT(folder->report().reserved_bytes, written + (1 << 20));
+}
+
 TEST_F(PackedFolders, SourceHashKnowsEveryByte) {
   const fs::path model = synthetic("qwen2.5-0.5b");
   const auto hash = [&](const fs::path& folder) {

@@ -44,6 +44,11 @@ class FileSink final : public WeightSink {
       for (const TensorPlan& t : *list) sum += t.bytes();
     return sum;
   }
+  /// At most, of the header of the weights and of slipstream.json, which name each tensor, its parts and its error.
+  int64_t bytes_of_names() const {
+    constexpr int64_t kTensor = 1024;  // models/demo: 0.1 kB of the header each, 0.34 kB of slipstream.json
+    return static_cast<int64_t>(matrices_.size() + vectors_.size()) * kTensor;
+  }
   Status open(const fs::path& file) {
     std::vector<TensorPlan> all = matrices_;
     all.insert(all.end(), vectors_.begin(), vectors_.end());
@@ -155,24 +160,44 @@ bool is_of_part(const fs::path& file) {
   return read && (fs::exists(folder / "config.json", ec) || fs::exists(folder / "adapter_config.json", ec));
 }
 
-Status copy_rest(const fs::path& from, const fs::path& to, bool whole, const CancelToken& cancel) {
+/// What is copied beside the packed weights: paths in `model`. `below`: the folder that is looked into, of which the outermost is empty.
+Status find_rest(const fs::path& model, const fs::path& below, std::vector<fs::path>& found) {
   std::error_code ec;
-  int64_t copied = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(from, ec)) {
-    SLIP_TRY_(cancel.check("packing", copied++, "files"));
+  for (const fs::directory_entry& entry : fs::directory_iterator(model / below, ec)) {
     const std::string name = entry.path().filename().string();
     std::error_code failed;
     if (name.starts_with('.') || name == kPackedFile) continue;  // .git, .cache
     if (entry.is_directory(failed)) {
-      SLIP_TRY_(copy_rest(entry.path(), to / name, false, cancel));
-    } else if (!is_weights(entry.path()) || (!whole && is_of_part(entry.path()))) {
-      fs::create_directories(to, failed);
-      if (!failed) fs::copy_file(entry.path(), to / name, failed);
+      SLIP_TRY_(find_rest(model, below / name, found));
+    } else if (!is_weights(entry.path()) || (!below.empty() && is_of_part(entry.path()))) {
+      found.push_back(below / name);
     }
     if (failed) return bad_input("{}: expected a file that can be copied, got: {}", entry.path().string(), failed.message());
   }
-  if (ec) return bad_input("{}: expected a readable folder, got: {}", from.string(), ec.message());
+  if (ec) return bad_input("{}: expected a readable folder, got: {}", (model / below).string(), ec.message());
   return {};
+}
+
+Status copy_rest(const fs::path& from, const fs::path& to, const std::vector<fs::path>& files, const CancelToken& cancel) {
+  int64_t copied = 0;
+  for (const fs::path& file : files) {
+    SLIP_TRY_(cancel.check("packing", copied++, "files"));
+    std::error_code failed;
+    fs::create_directories((to / file).parent_path(), failed);
+    if (!failed) fs::copy_file(from / file, to / file, failed);
+    if (failed) return bad_input("{}: expected a file that can be copied, got: {}", (from / file).string(), failed.message());
+  }
+  return {};
+}
+
+int64_t bytes_of(const fs::path& folder, const std::vector<fs::path>& files) {
+  int64_t sum = 0;
+  for (const fs::path& file : files) {
+    std::error_code ec;
+    const uintmax_t bytes = fs::file_size(folder / file, ec);
+    if (!ec) sum += static_cast<int64_t>(bytes);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -195,11 +220,13 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   QuantizeReport report;
   FileSink sink(pool, packed, report, options.slice_bytes, progress.cancel);
   std::optional<QuantizedFolder> made;
+  std::vector<fs::path> rest;
+  SLIP_TRY_(find_rest(model, {}, rest));
   const auto planned = [&](int64_t bytes_read) -> Status {
-    constexpr int64_t kSmallFiles = int64_t{64} << 20;
     report.source_bytes = bytes_read;
     report.packed_bytes = sink.bytes();
-    SLIP_TRY(AtomicFolder folder, AtomicFolder::create(out, sink.bytes() + kSmallFiles));
+    report.reserved_bytes = sink.bytes() + sink.bytes_of_names() + bytes_of(model, rest);
+    SLIP_TRY(AtomicFolder folder, AtomicFolder::create(out, report.reserved_bytes));
     made.emplace(QuantizedFolder(std::move(folder), progress.cancel));
     return sink.open(made->path() / "model.safetensors");
   };
@@ -207,7 +234,7 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   SLIP_TRY_(stream_weights(checkpoint, config, options.type, pool, progress, sink, planned, &hash));
   SLIP_TRY_(sink.commit());
   cache_in_large_pages(made->path() / "model.safetensors");
-  SLIP_TRY_(copy_rest(model, made->path(), true, progress.cancel));
+  SLIP_TRY_(copy_rest(model, made->path(), rest, progress.cancel));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::error_code ec;
   packed.source = {{"folder", fs::weakly_canonical(model, ec).filename().string()},

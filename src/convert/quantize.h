@@ -49,7 +49,8 @@ struct QuantizeReport {
   std::optional<OutputError> output;
   json::object agreement;  // of greedy answers, where the caller compared them; empty: it did not
   int64_t source_bytes = 0, packed_bytes = 0;
-  double seconds = 0;  // packing alone
+  int64_t reserved_bytes = 0;  // asked to be free on the disk: a bound of all that is written, within a kilobyte a tensor
+  double seconds = 0;          // packing alone
   json::object json() const;
   std::string text() const;
 };
