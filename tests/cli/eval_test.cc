@@ -50,6 +50,16 @@ TEST_F(Eval, RefusesBeforeTheFirstRecordWhatCanBeKnownThen) {
   EXPECT_FALSE(fs::exists(path("width.json")));
 }
 
+// The first decoder's first prompt runs whole, and so does the next one's: rows that one left are not the other's gain.
+TEST_F(Eval, ADecodersRowsDoNotGoByItsPlaceAmongTheOthers) {
+  const auto rows = [&](const std::string& decoders, const char* decoder) {
+    return run_json(eval({"--decoders", decoders}, "2")).at("by_decoder").at(decoder).at("measures").at("rows");
+  };
+  const json::value first = rows("scaffold-ar,ar", "ar"), second = rows("ar,scaffold-ar", "ar");
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first, run_json(eval({"--decoder", "ar"}, "2")).at("measures").at("rows")) << "as alone";
+}
+
 TEST_F(Eval, AMissedLimitStandsInTheOneDocument) {
   const json::value v = failed(eval({"--require", write("limits.json", R"({"macro_f1": {"min": 1.5}})")}), 6);
   EXPECT_EQ(v.at("error").at("kind"), "check_failed");

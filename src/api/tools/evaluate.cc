@@ -24,6 +24,7 @@
 #include "base/line_file.h"
 #include "decode/draft_length/collect.h"
 #include "decode/draft_length/model_file.h"
+#include "decode/pass/prefix_cache.h"
 #include "decode/types/usual_preset.h"
 #include "kernels/kernels.h"
 #include "sim/record/make.h"
@@ -187,13 +188,15 @@ struct Evaluating {
   Engine& engine;
 };
 
-/// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
+/// All frames of all records, with no row kept from before: what a decoder counts does not go by who was evaluated first. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
 Status evaluate_all(Evaluating& work, const Records& records, EvalSettings settings, DraftLengthCollector* collector,
                     Evaluation& sums, Lines& lines) {
   const slipstream::EvaluateOptions& o = work.options;
   Engine& engine = work.engine;
   const int frames = o.every_s > 0 ? o.frames : 1;
   const bool from_previous = std::holds_alternative<PreviousSpec>(settings.method.drafter);
+  PrefixCache kept;
+  if (settings.reuse_prompt) settings.context.prefix_cache = &kept;
   EvalSettings first = settings;
   if (from_previous) {
     SLIP_TRY(first.method, method_from({}, {}, &engine, true));
