@@ -156,7 +156,7 @@ struct Request {
 };
 
 /// A setting of a request by its name: `run --top-k 5`, "top_k": 5 in a JSON document and top_k=5 in Python are one row of one table
-/// (src/api/request_options.cc).
+/// (src/api/request/request_options.cc).
 struct RequestOption {
   enum class Kind : uint8_t { kText, kWhole, kNumber, kFlag, kTexts };  // kTexts: several, one at a time
   std::string_view name;                                                // "top_k"

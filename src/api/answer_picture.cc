@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "api/answers.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "picture/picture.h"
 #include "sim/cot.h"
 #include "sim/world.h"

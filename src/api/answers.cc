@@ -7,8 +7,8 @@
 
 #include "api/boundary.h"
 #include "api/choice.h"
-#include "api/request_options.h"
-#include "api/requests.h"
+#include "api/request/request_options.h"
+#include "api/request/requests.h"
 #include "form/json_text.h"
 #include "form/schema/values.h"
 #include "text/tokenizer.h"

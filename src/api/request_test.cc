@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "base/folder_testing.h"
 #include "slipstream/engine.h"
 #include "task/prompt.h"

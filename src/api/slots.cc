@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "api/choice.h"
-#include "api/earlier.h"
 #include "api/folder_tokens.h"
 #include "api/pictures.h"
-#include "api/requests.h"
+#include "api/request/earlier.h"
+#include "api/request/requests.h"
 #include "decode/types/capacity.h"
 #include "forecast/automatic.h"
 #include "form/schema/outline.h"

@@ -24,7 +24,7 @@ Told::Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, Form
   const auto branches = [](const Field& f) { return !f.exits.empty(); };
   in_order_ = form_ && tokenizer && std::ranges::any_of(form_->form.fields(), branches);
   if (form_text_ || in_order_) done_.resize(form_->form.fields().size());
-  if (form_text_) stream_.emplace(*tokenizer, false);  // as answer_text() decodes it
+  if (form_text_) stream_.emplace(*tokenizer, false, ByteRuns::kCharacters);  // as answer_text() decodes it
 }
 
 void Told::listen(Request& request, const PlanFit& fit) {
@@ -162,11 +162,9 @@ void Told::end(const Answer& a) {
   if (!stream_) return;
   if (form_text_) return say(stream_->flush(), event);
   text(a.decoded.tokens, event);
+  if (a.finish != Finish::kLength) return say(held_.push(stream_->flush()) + held_.flush(), event);
   // Half a character at a limit is no part of the answer, and not told.
-  const std::string rest = held_.push(stream_->flush()) + held_.flush();
-  if (a.finish != Finish::kLength) return say(rest, event);
-  const size_t half = rest.find("\xEF\xBF\xBD");
-  say(a.text.ends_with(rest) ? rest : rest.substr(0, half), event);
+  if (said_ < a.text.size()) say(a.text.substr(said_), event);
 }
 
 Event Told::at(int64_t forwards, int64_t tokens) const {
@@ -185,6 +183,7 @@ void Told::text(std::span<const TokenId> tokens, const Event& event) {
 
 void Told::say(const std::string& fresh, Event event) {
   if (fresh.empty()) return;
+  said_ += fresh.size();
   event.kind = Event::Kind::kText;
   event.text = fresh;
   on_event_(event);

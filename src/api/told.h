@@ -44,6 +44,7 @@ class Told {
   const Clock::time_point start_ = Clock::now();
   std::optional<StreamDecoder> stream_;
   HeldText held_;
+  size_t said_ = 0;  // bytes of text
   size_t seen_ = 0;
   const bool form_text_;
   bool in_order_ = false;                                  // which fields the answer has is known along its pieces alone

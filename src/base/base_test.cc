@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/beside.h"
 #include "base/check.h"
 #include "base/file.h"
+#include "base/files/beside.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/json/flaws.h"

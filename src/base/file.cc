@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/beside.h"
+#include "base/files/beside.h"
 #include "base/interrupt.h"
 
 namespace slip {

@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "base/beside.h"
+#include "base/files/beside.h"
 
 namespace slip {
 

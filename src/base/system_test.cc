@@ -19,10 +19,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/beside.h"
 #include "base/file.h"
+#include "base/files/beside.h"
+#include "base/files/line_file.h"
 #include "base/interrupt.h"
-#include "base/line_file.h"
 #include "base/standard_streams.h"
 
 namespace slip {

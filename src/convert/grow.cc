@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_folder.h"
 #include "base/check.h"
 #include "base/file.h"
+#include "base/files/atomic_folder.h"
 #include "base/json.h"
 #include "convert/folder_writer.h"
 #include "core/safetensors.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/atomic_folder.h"
+#include "base/files/atomic_folder.h"
 #include "base/json.h"
 #include "convert/folder_writer.h"
 #include "convert/prismatic_parts.h"

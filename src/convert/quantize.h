@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_folder.h"
 #include "base/cancel.h"
+#include "base/files/atomic_folder.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "models/loader.h"

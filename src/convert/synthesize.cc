@@ -8,10 +8,10 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/atomic_folder.h"
 #include "base/check.h"
 #include "base/content_hash.h"
 #include "base/file.h"
+#include "base/files/atomic_folder.h"
 #include "convert/folder_writer.h"
 
 namespace slip {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/atomic_folder.h"
 #include "base/file.h"
+#include "base/files/atomic_folder.h"
 #include "image/image.h"
 #include "import/foxglove.h"
 #include "import/mcap.h"

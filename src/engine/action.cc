@@ -44,6 +44,9 @@ Result<Prompt> Answering::action_prompt(std::span<const PatchGrid> images) {
   return model_.build_prompt(tokens, images, {}, request_.context.cancel);
 }
 
+/// A schema in memory stands in place of what `form` names.
+bool Answering::asks_actions() const { return request_.form_schema.empty() && is_action_form(model_.config(), request_.form); }
+
 Status Answering::check_statistics() const {
   const auto chosen = choose_statistics(*model_.config().action, request_.unnorm_key);
   return chosen ? Status() : Status(chosen.error());
@@ -51,7 +54,7 @@ Status Answering::check_statistics() const {
 
 Result<std::vector<double>> Answering::action_scale() const {
   std::vector<double> scale;
-  if (!is_action_form(model_.config(), request_.form)) return scale;
+  if (!asks_actions()) return scale;
   SLIP_TRY(const auto* chosen, choose_statistics(*model_.config().action, request_.unnorm_key));
   const ActionStatistics& s = chosen->second;
   for (size_t i = 0; i < s.q01.size(); ++i) scale.push_back(s.mask[i] ? (s.q99[i] - s.q01[i]) / 2 : 1);
@@ -63,7 +66,7 @@ Status Answering::read_action() {
   if (!action || !out_.decoded.valid) return {};
   std::vector<TokenId> tokens = out_.decoded.tokens;
   if (out_.form) {
-    if (!is_action_form(model_.config(), request_.form)) return {};
+    if (!asks_actions()) return {};
     SLIP_TRY(const auto contents, split_answer(out_.form->form, out_.decoded.tokens));
     tokens = contents.front();
   }

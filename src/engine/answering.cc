@@ -66,7 +66,7 @@ Status Answering::read_form() {
   if (request_.free_text()) return {};
   const StageScope stage("form");
   const auto start = Clock::now();
-  if (is_action_form(model_.config(), request_.form)) SLIP_TRY_(check_statistics());
+  if (asks_actions()) SLIP_TRY_(check_statistics());
   SLIP_TRY(out_.form, engine_.form_of(request_));
   out_.stages.form_ms = ms_since(start);
   return {};
@@ -245,9 +245,11 @@ Finish Answering::end_text(const std::vector<TokenId>& tokens, std::string& text
   std::string bytes;  // of the last tokens, a byte each at least
   for (size_t i = tokens.size() - std::min<size_t>(4, tokens.size()); i < tokens.size(); ++i)
     bytes += model_.tokenizer()->token_bytes(tokens[i]);
-  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   if (whole_characters(bytes).size() == bytes.size()) return Finish::kLength;
-  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
+  StreamDecoder stream(*model_.tokenizer(), true);
+  for (const TokenId t : tokens) stream.push(t);
+  const std::string rest = stream.flush();  // what is not certain yet: the half, or the run of byte tokens that it ends
+  text.resize(text.size() - (rest.size() - std::min(rest.size(), rest.find("\xEF\xBF\xBD"))));
   return Finish::kLength;
 }
 

@@ -36,6 +36,7 @@ class Answering {
 
   // Models of actions (action.cc).
   Result<Prompt> action_prompt(std::span<const PatchGrid> images);
+  bool asks_actions() const;
   Status check_statistics() const;
   Status read_action();
   /// Physical units per normalised one, by dimension, of an action form's numbers; empty for other forms.

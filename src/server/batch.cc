@@ -13,9 +13,9 @@
 
 #include "base/content_hash.h"
 #include "base/file.h"
+#include "base/files/line_file.h"
 #include "base/json.h"
 #include "base/json/shown.h"
-#include "base/line_file.h"
 #include "server/completing.h"
 #include "server/openai_reply.h"
 

@@ -47,9 +47,9 @@ int fallback_byte(std::string_view spelling) {
   return value;
 }
 
-// A run of byte tokens that is not valid as a whole becomes one U+FFFD per byte.
-std::string text_of_run(std::string_view run) {
+std::string text_of_run(std::string_view run, ByteRuns runs) {
   if (is_valid_utf8(run)) return std::string(run);
+  if (runs == ByteRuns::kCharacters) return to_valid_utf8(run);
   std::string out;
   for (size_t i = 0; i < run.size(); ++i) out += kReplacement;
   return out;
@@ -342,8 +342,8 @@ Result<std::vector<TokenId>> Tokenizer::Impl::encode(std::string_view text, bool
   return out;
 }
 
-std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
-  StreamDecoder decoder(*this, skip_special);
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special, ByteRuns runs) const {
+  StreamDecoder decoder(*this, skip_special, runs);
   std::string out;
   for (const TokenId id : ids) out += decoder.push(id);
   return out + decoder.flush();
@@ -374,7 +374,8 @@ bool Tokenizer::is_added(TokenId id) const {
 }
 int32_t Tokenizer::size() const { return static_cast<int32_t>(impl_->entries.size()); }
 
-StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special) : tokenizer_(tokenizer), skip_special_(skip_special) {}
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special, ByteRuns runs)
+    : tokenizer_(tokenizer), skip_special_(skip_special), runs_(runs) {}
 
 std::string StreamDecoder::push(TokenId id) {
   const Tokenizer::Impl& impl = *tokenizer_.impl_;
@@ -387,7 +388,7 @@ std::string StreamDecoder::push(TokenId id) {
       pending_ += e->bytes;
       return {};
     }
-    out = run_ ? text_of_run(std::exchange(pending_, {})) : std::string();
+    out = run_ ? text_of_run(std::exchange(pending_, {}), runs_) : std::string();
     run_ = false;
     out += e->bytes;
     if (!started_ && impl.strip_blank && out.starts_with(' ')) out.erase(0, 1);
@@ -414,7 +415,7 @@ std::string StreamDecoder::push(TokenId id) {
 
 std::string StreamDecoder::flush() {
   const bool run = std::exchange(run_, false);
-  std::string out = run ? text_of_run(pending_) : to_valid_utf8(pending_);
+  std::string out = run ? text_of_run(pending_, runs_) : to_valid_utf8(pending_);
   pending_.clear();
   if (run && !started_ && tokenizer_.impl_->strip_blank && out.starts_with(' ')) out.erase(0, 1);
   started_ = false;

@@ -23,6 +23,10 @@ struct TemplateIds {
   bool operator==(const TemplateIds&) const = default;
 };
 
+/// What byte tokens in a row become (Llama-2 kind) where they are no text together: U+FFFD for each byte, as the library writes it, or for what
+/// is ill-formed in them alone, so that a quote which a form writes behind a broken character stays one.
+enum class ByteRuns : uint8_t { kWhole, kCharacters };
+
 /// Const members may be called from several threads at once.
 class Tokenizer {
  public:
@@ -45,7 +49,7 @@ class Tokenizer {
   /// encode() adds none of these: a chat template spells its own.
   const TemplateIds& template_ids() const;
   /// Ids to text; ill-formed UTF-8 becomes U+FFFD; unknown ids are skipped.
-  std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
+  std::string decode(std::span<const TokenId> ids, bool skip_special = false, ByteRuns runs = ByteRuns::kWhole) const;
   /// The bytes a token stands for, after the byte table; empty for an unknown id.
   std::string_view token_bytes(TokenId id) const;
   /// The token as the vocabulary spells it.
@@ -71,13 +75,14 @@ class Tokenizer {
 /// Sends text as it becomes certain: never half a character, U+FFFD once a sequence cannot become valid.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false, ByteRuns runs = ByteRuns::kWhole);
   std::string push(TokenId id);
   std::string flush();
 
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_;
+  ByteRuns runs_;
   std::string pending_;
   bool run_ = false;      // pending_ is a run of byte tokens (Llama-2 kind), which is judged as a whole
   bool started_ = false;  // the blank that the Llama-2 kind puts in front was dealt with

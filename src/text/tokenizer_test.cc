@@ -102,6 +102,19 @@ TEST_P(Kind, DecodesCutCharactersAndStreamsOnlyWhatIsCertain) {
   }
 }
 
+// E2 82 begin a character that 22 does not go on with.
+TEST_P(Kind, AQuoteBehindABrokenCharacterStaysOne) {
+  const Tokenizer t = load();
+  const auto byte = [&](const char* llama, std::string_view bytes) {
+    if (const auto id = t.find(llama)) return *id;
+    for (int32_t id = 0; id < t.size(); ++id)
+      if (t.token_bytes({id}) == bytes) return TokenId{id};
+    return TokenId{-1};
+  };
+  const std::vector<TokenId> ids = {byte("<0xE2>", "\xE2"), byte("<0x82>", "\x82"), byte("<0x22>", "\"")};
+  EXPECT_EQ(t.decode(ids, false, ByteRuns::kCharacters), "\xEF\xBF\xBD\"");
+}
+
 TEST_P(Kind, RefusesTextThatIsNotUtf8AndReadsItLossilyOnRequest) {
   const Tokenizer t = load();
   const json::value cases = fixture(folder() / "bytes.json");

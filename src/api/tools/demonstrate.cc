@@ -8,7 +8,7 @@
 #include "api/answers.h"
 #include "api/boundary.h"
 #include "api/engines.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "decode/types/method.h"

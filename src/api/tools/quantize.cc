@@ -9,7 +9,7 @@
 #include "api/boundary.h"
 #include "api/choice.h"
 #include "api/engines.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/tools/reports.h"
 #include "eval/evaluate.h"
 #include "sim/record/make.h"

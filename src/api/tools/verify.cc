@@ -8,7 +8,7 @@
 
 #include "api/boundary.h"
 #include "api/engines.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/tools/reports.h"
 #include "base/threads/threads.h"
 #include "decode/types/method.h"

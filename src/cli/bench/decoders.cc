@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "api/choice.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/slots.h"
 #include "base/measure.h"
 #include "base/progress.h"

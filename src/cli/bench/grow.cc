@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "api/choice.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/slots.h"
 #include "base/interrupt.h"
 #include "base/measure.h"

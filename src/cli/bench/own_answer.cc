@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "api/choice.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/slots.h"
 #include "base/interrupt.h"
 #include "base/progress.h"

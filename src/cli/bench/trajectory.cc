@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "api/choice.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/bench/commands.h"

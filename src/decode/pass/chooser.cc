@@ -92,19 +92,23 @@ TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::
   const DecodeOptions& o = request_->options;
   if (!o.log_probs || !records_drawn_ || request != o.request) return token;
   const Allowed allowed = allowed_at(place);
+  int32_t choices = 0;
+  for_each_allowed(allowed, request_->vocab(), [&](TokenId) { ++choices; });
+  if (choices == 1) {  // as where a decoder knows that and draws nothing
+    drawn_.erase({place.field, place.index});
+    return token;
+  }
   Drawn& drawn = drawn_[{place.field, place.index}];
   drawn.log_prob = std::log(probability_of(out_.logits_V(row), allowed, token));
   drawn.top.clear();
   if (o.top_log_probs <= 0) return token;
-  int32_t choices = 0;
-  for_each_allowed(allowed, request_->vocab(), [&](TokenId) { ++choices; });
-  if (choices == 1) return token;  // as where a decoder knows that and draws nothing
   for (const LikelyId& one : likeliest_ids(out_.logits_V(row), allowed, o.top_log_probs))
     drawn.top.push_back({one.id, one.log_prob});
   return token;
 }
 
-/// By field, or of free text: of(what was drawn) at every place of the answer's content and of its END, T{} where nothing else was allowed.
+/// By field, or of free text: of(what was drawn) at every place of the answer's content, T{} where nothing else was allowed, and of an END that
+/// was not the only choice.
 template <class T, class Of>
 std::vector<std::vector<T>> Chooser::of_drawn(const Decoded& answer, Of of) const {
   std::vector<std::vector<T>> out;

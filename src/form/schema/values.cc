@@ -213,7 +213,7 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
     if (!form.null_token || id != *form.null_token) ids.push_back(id);
   if (const auto* text = std::get_if<TextMeaning>(&meaning)) {
     if (!text->placeholder.empty() && ids == form.form.fields()[field].placeholder) return FieldValue(text->placeholder);
-    std::string value = tokenizer.decode(ids);
+    std::string value = tokenizer.decode(ids, false, ByteRuns::kCharacters);
     if (text->space && value.starts_with(' ')) value.erase(0, 1);
     return FieldValue(std::move(value));
   }
@@ -405,7 +405,7 @@ std::string answer_text(const CompiledForm& form, std::span<const TokenId> answe
   std::vector<TokenId> ids;
   for (const TokenId id : answer)
     if (!form.null_token || id != *form.null_token) ids.push_back(id);
-  return tokenizer.decode(ids);
+  return tokenizer.decode(ids, false, ByteRuns::kCharacters);
 }
 
 json::object values_to_json(const Form& form, std::span<const FieldValue> values) {

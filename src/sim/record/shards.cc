@@ -14,9 +14,9 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/beside.h"
 #include "base/content_hash.h"
 #include "base/file.h"
+#include "base/files/beside.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "sim/record.h"

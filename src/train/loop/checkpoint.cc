@@ -9,8 +9,8 @@
 #include <set>
 #include <thread>
 
-#include "base/beside.h"
 #include "base/file.h"
+#include "base/files/beside.h"
 #include "base/interrupt.h"
 #include "core/safetensors.h"
 #include "task/prompt.h"

@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "base/beside.h"
 #include "base/file.h"
+#include "base/files/beside.h"
 #include "base/folder_testing.h"
 #include "base/must_testing.h"
 

@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/beside.h"
 #include "base/file.h"
+#include "base/files/beside.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/progress.h"

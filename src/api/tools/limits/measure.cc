@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "api/engines.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "api/tools/limits/acceptance.h"
 #include "api/tools/limits/kernel_rates.h"
 #include "base/measure.h"

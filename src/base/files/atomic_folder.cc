@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See atomic_folder.h.
-#include "base/atomic_folder.h"
+#include "base/files/atomic_folder.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See line_file.h.
-#include "base/line_file.h"
+#include "base/files/line_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::parse_messages: a conversation as chat interfaces write it.
 #include "api/boundary.h"
-#include "api/requests.h"
+#include "api/request/requests.h"
 #include "base/json.h"
 #include "base/json/flaws.h"
 #include "base/json/shown.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/beside.h"
+#include "base/files/beside.h"
 #include "base/result.h"
 
 namespace slip {

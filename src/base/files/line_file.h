@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/beside.h"
+#include "base/files/beside.h"
 #include "base/result.h"
 
 namespace slip {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See beside.h.
-#include "base/beside.h"
+#include "base/files/beside.h"
 
 #include <dirent.h>
 #include <fcntl.h>

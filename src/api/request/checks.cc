@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // See checks.h; and check_request and check_decoder of slipstream/engine.h.
-#include "api/checks.h"
+#include "api/request/checks.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "api/boundary.h"
 #include "api/choice.h"
-#include "api/request_options.h"
-#include "api/requests.h"
+#include "api/request/request_options.h"
+#include "api/request/requests.h"
 #include "decode/decoder.h"
 #include "engine/forms.h"
 #include "engine/resources.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See earlier.h.
-#include "api/earlier.h"
+#include "api/request/earlier.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a request: one row each, from which the command line's options, the keys of JSON documents, Python's arguments and what an
 // answer tells of itself are made. A new setting is a member of slipstream::Request, a row here, and the place where it acts.
-#include "api/request_options.h"
+#include "api/request/request_options.h"
 
 #include <fmt/ranges.h>
 #include <algorithm>

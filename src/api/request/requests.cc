@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See requests.h; and what slipstream/request.h makes requests of: ego files, records, scenes.
-#include "api/requests.h"
+#include "api/request/requests.h"
 
 #include <algorithm>
 #include <charconv>

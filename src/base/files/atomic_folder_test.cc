@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Promises of folders that appear whole or not at all.
-#include "base/atomic_folder.h"
+#include "base/files/atomic_folder.h"
 
 #include <gtest/gtest.h>
 
