@@ -419,7 +419,9 @@ Status Resources::attach_draft_length(Engine& engine, const Request& request, co
   const DraftLengthSpec& w = request.method.draft_length;
   if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !context.block_pilot) {
     if (!p.pilot || p.pilot_name != w.name) {
-      SLIP_TRY(p.pilot, load_block_pilot(w.name));
+      SLIP_TRY(std::unique_ptr<BlockPilot> pilot, load_block_pilot(w.name));
+      SLIP_TRY_(check_block_pilot(w.name, *pilot, engine.model()));
+      p.pilot = std::move(pilot);
       p.pilot_name = w.name;
     }
     context.block_pilot = p.pilot.get();

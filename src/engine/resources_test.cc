@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/folder_testing.h"
+#include "core/safetensors.h"
 #include "decode/draft_length/model_file.h"
 #include "engine/engine.h"
 #include "sim/record.h"
@@ -88,6 +89,38 @@ TEST_F(WidthsOfAFolder, KnowWhatASecondModelsStepsCost) {
   EXPECT_GT(context.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
   const auto slow = (*engine)->run(text(*method_of("ar"))), fast = (*engine)->run(request);
   ASSERT_TRUE(slow && fast);
+  EXPECT_EQ(fast->decoded.tokens, slow->decoded.tokens);
+}
+
+/// A classifier of `vocab` logits with one layer.
+Status write_pilot(const fs::path& file, int64_t vocab) {
+  const std::vector<float> zeros(static_cast<size_t>(vocab), 0);
+  const auto bytes = [&](size_t n) { return std::as_bytes(std::span(zeros).first(n)); };
+  const std::vector<TensorToWrite> tensors{{"layers.0.weight", DType::kF32, {1, vocab}, bytes(zeros.size())},
+                                           {"layers.0.bias", DType::kF32, {1}, bytes(1)},
+                                           {"fc_out.weight", DType::kF32, {3, 1}, bytes(3)},
+                                           {"fc_out.bias", DType::kF32, {3}, bytes(3)}};
+  return write_safetensors(file, tensors);
+}
+
+TEST_F(WidthsOfAFolder, ABlockPilotOfAnotherVocabularyIsRefusedEveryTime) {
+  auto engine = Engine::load(folder_, {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  Method m = *method_of("self-spec");
+  m.draft_length = {.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 8, .name = (folder_ / "pilot.safetensors").string()};
+  const Request request = text(m);
+  constexpr int64_t kVocab = 64;  // the fixture's, all of them tokens
+  ASSERT_TRUE(write_pilot(folder_ / "pilot.safetensors", kVocab / 2));
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = (*engine)->run(request);
+    ASSERT_FALSE(refused) << i;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+    EXPECT_NE(refused.error().message.find("expected a classifier that reads 64 to 64 logits"), std::string::npos)
+        << refused.error().message;
+  }
+  ASSERT_TRUE(write_pilot(folder_ / "pilot.safetensors", kVocab));
+  const auto slow = (*engine)->run(text(*method_of("ar"))), fast = (*engine)->run(request);
+  ASSERT_TRUE(slow && fast) << (fast ? "" : fast.error().message);
   EXPECT_EQ(fast->decoded.tokens, slow->decoded.tokens);
 }
 

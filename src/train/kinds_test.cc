@@ -184,6 +184,9 @@ TEST_F(Kinds, ABlockPilotPicksAsTheEngineDoes) {
   const std::unique_ptr<BlockPilot> loaded = must(load_block_pilot(folder));
   const BlockPilot& pilot = *loaded;
   EXPECT_EQ(pilot.classes(), 3);
+  const auto target = must(Target::load(kTarget, 1));
+  const json::value said = must(read_json(folder / "config.json"));
+  for (const auto& [key, mark] : block_pilot_marks(target->model())) EXPECT_EQ(said.at(key), mark) << std::string_view(key);
   PilotNetwork network({.vocab = pilot.vocab(), .width = 24, .depth = 2, .classes = 3}, Precision::kF32);
   load(network, folder);
   PhiloxStream draw(3, 1);

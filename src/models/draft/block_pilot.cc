@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "core/safetensors.h"
+#include "models/config/config_reader.h"
 
 namespace slip {
 namespace {
@@ -83,5 +85,37 @@ Result<std::unique_ptr<BlockPilot>> PublishedPilot::open(const std::filesystem::
 }  // namespace
 
 Result<std::unique_ptr<BlockPilot>> load_block_pilot(const std::filesystem::path& path) { return PublishedPilot::open(path); }
+
+json::object block_pilot_marks(const Model& target) {
+  const DecoderOptions& d = target.config().decoder;
+  json::object marks{{"target_vocab_size", d.vocab}, {"target_hidden_size", d.width}, {"target_num_hidden_layers", d.layers}};
+  if (const Tokenizer* t = target.tokenizer()) {
+    uint64_t h = kFnvStart;
+    for (int32_t id = 0; id < t->size(); ++id) h = fnv1a(std::string_view("\0", 1), fnv1a(t->token_text(TokenId{id}), h));
+    marks["target_tokenizer"] = fmt::format("{:016x}", h);
+  }
+  return marks;
+}
+
+Status check_block_pilot(const std::filesystem::path& path, const BlockPilot& pilot, const Model& target) {
+  constexpr size_t kMostConfigBytes = size_t{1} << 20;  // the trainer's has 300
+  const std::string model = target.folder().string();
+  std::error_code ec;
+  if (const auto file = path / "config.json"; std::filesystem::is_regular_file(file, ec)) {
+    SLIP_TRY(const json::value config, read_json(file, kMostConfigBytes));
+    if (!config.is_object()) return bad_input("{}: expected an object, got {}", file.string(), cut(config));
+    for (const auto& [key, wanted] : block_pilot_marks(target)) {
+      const json::value* got = config.get_object().if_contains(key);
+      if (got && *got != wanted)
+        return bad_input("{}: {}: expected {} as in the target {}, got {}: a block pilot for another target", file.string(),
+                         std::string_view(key), cut(wanted), model, cut(*got));
+    }
+  }
+  const int32_t most = target.config().decoder.vocab, least = target.tokenizer() ? std::min(most, target.tokenizer()->size()) : 1;
+  if (pilot.vocab() >= least && pilot.vocab() <= most) return {};
+  return bad_input(
+      "{}: expected a classifier that reads {} to {} logits, the tokens and rows of the target {}, got one that reads {}",
+      path.string(), least, most, model, pilot.vocab());
+}
 
 }  // namespace slip

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "decode/types/presets.h"
+#include "models/draft/block_pilot.h"
 #include "models/draft/dflash.h"
 #include "train/heads/pilot_network.h"
 #include "train/loop/learners/head_learner.h"
@@ -31,6 +32,7 @@ class PilotLearner final : public HeadLearner {
     SLIP_TRY_(load_target());
     PilotShape s;
     s.vocab = target().lm().info().vocab;
+    marks_ = block_pilot_marks(target().model());
     SLIP_TRY(s.width, whole("width", 2048, 1, 1 << 14));
     SLIP_TRY(s.depth, whole("depth", 2, 1, 16));
     SLIP_TRY(radius_, whole("radius", 2, 1, 16));
@@ -87,11 +89,12 @@ class PilotLearner final : public HeadLearner {
   }
 
   Status publish(const std::filesystem::path& folder, std::span<const float> values) const override {
-    const json::object config{{"model_type", "blockpilot"},
-                              {"block", own_},
-                              {"radius", radius_},
-                              {"drafter", drafter_},
-                              {"vocab_size", network_->shape().vocab}};
+    json::object config{{"model_type", "blockpilot"},
+                        {"block", own_},
+                        {"radius", radius_},
+                        {"drafter", drafter_},
+                        {"vocab_size", network_->shape().vocab}};
+    for (const auto& mark : marks_) config.insert(mark);
     SLIP_TRY_(write_file(folder / "config.json", pretty(config)));
     return save(folder / "model.safetensors", values);
   }
@@ -146,6 +149,7 @@ class PilotLearner final : public HeadLearner {
     return answer.statistics;
   }
 
+  json::object marks_;  // of the target
   std::unique_ptr<PilotNetwork> network_;
   std::unique_ptr<DFlashHead> head_;
   std::map<int64_t, Example> examples_;
