@@ -60,6 +60,25 @@ TEST_F(Eval, ADecodersRowsDoNotGoByItsPlaceAmongTheOthers) {
   EXPECT_EQ(first, run_json(eval({"--decoder", "ar"}, "2")).at("measures").at("rows")) << "as alone";
 }
 
+TEST_F(Eval, WritesOverNothingThatItReads) {
+  const std::string text = R"({"macro_f1": {"min": 0.1}})", limits = write("limits.json", text), link = path("link.json");
+  fs::create_hard_link(limits, link);
+  const auto kept = [&](Words words, std::string_view writes, std::string_view reads) {
+    refused(std::move(words), 2, fmt::format("{}: expected another place to write than what {} reads", writes, reads));
+    EXPECT_EQ(*read_file(limits), text);
+  };
+  kept(eval({"--require", limits, "--out", limits}), "--out", "--require");
+  kept(eval({"--require", limits, "--csv", path("./limits.json")}), "--csv", "--require");
+  kept(eval({"--require", limits, "--out", link}), "--out", "--require");
+  kept(eval({"--decoder", "scaffold-spec", "--width", "measured:" + limits, "--csv", limits}), "--csv", "--width");
+  kept({"eval", "--merge", limits, "--csv", limits}, "--csv", "--merge");
+  kept({"import", "mcap", limits, "--out", limits}, "--out", "SOURCE");
+  kept({"export", "wod-submission", "--records", path("set"), "--answers", limits, "--account", "a@b.org", "--method", "m", "--out",
+        limits},
+       "--out", "--answers");
+  kept({"import", "nuscenes", path("."), "--out", path("")}, "--out", "SOURCE");
+}
+
 TEST_F(Eval, AMissedLimitStandsInTheOneDocument) {
   const json::value v = failed(eval({"--require", write("limits.json", R"({"macro_f1": {"min": 1.5}})")}), 6);
   EXPECT_EQ(v.at("error").at("kind"), "check_failed");

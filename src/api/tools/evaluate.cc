@@ -16,6 +16,7 @@
 #include "api/request/requests.h"
 #include "api/slots.h"
 #include "api/tools/asked.h"
+#include "api/tools/inputs.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "base/files/beside.h"
@@ -248,6 +249,12 @@ Status write_calibration(Evaluating& work, const DraftLengthCollector& collector
   return write_draft_length_model(w, work.options.calibrate);
 }
 
+Status check_kept(const slipstream::EvaluateOptions& o, const slipstream::DecoderChoice& decoder) {
+  FilesByOption inputs = files_of_choice(decoder);
+  inputs.insert(inputs.end(), {{"--require", o.require}, {"--records", o.records}, {"--trajectory-head", o.trajectory_head}});
+  return check_inputs_kept(inputs, {{"--out", o.out}, {"--csv", o.csv}, {"--calibrate", o.calibrate}});
+}
+
 Status check_options(const slipstream::EvaluateOptions& o, const slipstream::DecoderChoice& decoder) {
   if (o.decoder.drafter.starts_with("previous:"))
     return usage_error("eval: --drafter: expected previous without more (each scene's own earlier frame), got {}",
@@ -263,6 +270,7 @@ Status check_options(const slipstream::EvaluateOptions& o, const slipstream::Dec
         "eval: --rollouts: expected --temperature or --section-temperature beside it, got none: greedy answers are all the same");
   if (o.resume && o.out.empty()) return usage_error("eval: --resume: expected --out beside it, got none");
   SLIP_TRY_(check_outputs({{"--out", o.out}, {"--csv", o.csv}, {"--calibrate", o.calibrate}}));
+  SLIP_TRY_(check_kept(o, decoder));
   if (o.resume && o.decoder.drafter == "previous")
     return usage_error("eval: --resume: expected answers that do not go by the frame before, got --drafter previous");
   if (!o.calibrate.empty() && (o.resume || o.shards > 1))
@@ -426,6 +434,7 @@ class Seen {
 
 Result<slipstream::Report> merge(const std::vector<std::string>& files, const std::string& csv) {
   if (files.empty()) return usage_error("eval: --merge: expected files of lines, got none");
+  for (const std::string& file : files) SLIP_TRY_(check_inputs_kept({{"--merge", file}}, {{"--csv", csv}}));
   Evaluations all;
   std::set<LineKey> seen;
   std::map<std::string, Seen> numbers;  // by decoder

@@ -4,6 +4,7 @@
 
 #include "api/boundary.h"
 #include "api/tools/asked.h"
+#include "api/tools/inputs.h"
 #include "api/tools/reports.h"
 #include "slipstream/engine.h"
 
@@ -14,6 +15,7 @@ namespace {
 Result<slipstream::Report> import_set(const std::string& out, const slipstream::ImportOptions& o,
                                       const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   SLIP_TRY(const ImportFormat format, import_format(o.format));
+  SLIP_TRY_(check_inputs_kept({{"SOURCE", o.source}, {"--pictures", o.pictures}}, {{"--out", out}}));
   const ImportOptions options{.format = format,
                               .source = o.source,
                               .out = out,
@@ -44,6 +46,7 @@ Result<slipstream::Report> export_set(const std::string& out, const slipstream::
                                       const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   int64_t records = 0;
   SLIP_TRY_(check_not_in_set(out, o.records));
+  SLIP_TRY_(check_inputs_kept({{"--records", o.records}, {"--answers", o.answers}}, {{"--out", out}}));
   if (o.format == "mcap") {
     const std::pair<std::string_view, const std::string*> others[] = {
         {"--answers", &o.answers}, {"--account", &o.account}, {"--method", &o.method}, {"--parameters", &o.parameters}};
