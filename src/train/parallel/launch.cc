@@ -32,7 +32,7 @@ Result<int> number(const Variables& variable, const char* name, std::optional<in
   return v;
 }
 
-constexpr int kMostProcesses = 1 << 16;
+constexpr int kMostProcesses = 1 << 16, kMostMeetSeconds = 86400;  // a day
 
 Status read_ranks(const Variables& variable, const char* rank, const char* size, const char* local, Launch& out) {
   SLIP_TRY(out.size, number(variable, size, {}, 1, kMostProcesses));
@@ -76,6 +76,8 @@ Result<Launch> launch_from(const Variables& variable) {
   }
   if (const auto address = variable("MASTER_ADDR")) out.address = *address;
   SLIP_TRY(out.port, number(variable, "MASTER_PORT", out.port, 1, 65535));
+  SLIP_TRY(const int meet, number(variable, "SLIP_MEET_SECONDS", static_cast<int>(out.meet.count()), 1, kMostMeetSeconds));
+  out.meet = std::chrono::seconds(meet);
   return out;
 }
 

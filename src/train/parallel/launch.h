@@ -3,6 +3,7 @@
 // MASTER_PORT), mpirun (OMPI_COMM_WORLD_*; PMI_RANK and PMI_SIZE of MPICH and its kin), srun (SLURM_PROCID with SLURM_STEP_NUM_TASKS: a batch
 // script's own SLURM_PROCID is no launch).
 #pragma once
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,9 +16,10 @@ struct Launch {
   int rank = 0, size = 1, local_rank = 0;
   std::string address = "127.0.0.1";  // of the process group's store
   int port = 29500;
-  bool store_is_there = false;  // torchrun's agent serves it
-  std::string key;              // what keeps restarts of one launch apart
-  std::string by = "itself";    // "torchrun", "mpirun", "srun"
+  bool store_is_there = false;     // torchrun's agent serves it
+  std::string key;                 // what keeps restarts of one launch apart
+  std::string by = "itself";       // "torchrun", "mpirun", "srun"
+  std::chrono::seconds meet{300};  // until all are there: SLIP_MEET_SECONDS
 };
 
 using Variables = std::function<std::optional<std::string>(const char* name)>;

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <netinet/in.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <array>
 #include <chrono>
@@ -144,6 +146,13 @@ TEST(Launch, ReadsTheVariablesOfEveryStarter) {
   EXPECT_EQ(launched({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})->size, 1) << "a batch script is no launch";
 }
 
+TEST(Launch, MeetsForFiveMinutesOrAsLongAsIsAskedFor) {
+  EXPECT_EQ(launched({})->meet, std::chrono::minutes(5));
+  EXPECT_EQ(launched({{"SLIP_MEET_SECONDS", "30"}})->meet, std::chrono::seconds(30));
+  EXPECT_EQ(launched({{"SLIP_MEET_SECONDS", "0"}}).error().message,
+            "SLIP_MEET_SECONDS: expected a whole number from 1 to 86400, got 0");
+}
+
 TEST(Launch, SaysWhichVariableIsWrong) {
   for (const auto& [variables, word] : std::vector<std::pair<std::map<std::string, std::string>, std::string>>{
            {{{"RANK", "0"}}, "WORLD_SIZE"},
@@ -163,6 +172,12 @@ TEST(Launch, FindsTheFirstHostOfSlurmsLists) {
   EXPECT_EQ(first_host("a,b"), "a");
   EXPECT_EQ(first_host("node[03-05,7],x"), "node03");
   EXPECT_EQ(first_host("n[7,9]"), "n7");
+}
+
+/// From 2.4 on a store asks for libuv unless it is told not to.
+template <class Options>
+void without_libuv(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
 }
 
 int free_port() {
@@ -316,6 +331,51 @@ TEST_F(Together, WhoWaitsSaysForWhomAndEndsAtOnceWhenInterrupted) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
   EXPECT_EQ(said(0).find("writes a checkpoint"), std::string::npos) << said(0);
   EXPECT_FALSE(fs::exists(root_ / "alone"));
+}
+
+/// The exit code of a process that must end within `time`; it is killed where it does not.
+int ends_within(pid_t child, std::chrono::seconds time) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int status = 0;; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    if (::waitpid(child, &status, WNOHANG) == child) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (std::chrono::steady_clock::now() - begin > time) ::kill(child, SIGKILL);
+  }
+}
+
+// Whichever hangs, another or the first, which serves the store that is asked who is there.
+TEST_F(Together, WhoseNeighbourHangsSaysSoAndEndsWhenInterrupted) {
+  for (const int hangs : {1, 0}) {
+    const int waits = 1 - hangs;
+    const fs::path out = root_ / fmt::format("hangs-{}", hangs);
+    const std::vector<pid_t> all = start_all(2, {"--config", "c.json", "--out", out.string(), "--steps", "100000"});
+    for (int i = 0; i < 6000 && !fs::exists(out / "step-4"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ::kill(all[static_cast<size_t>(hangs)], SIGSTOP);
+    EXPECT_TRUE(has_said([&] { return said(waits); }, fmt::format("process {} of 2 waits for process {} (", waits, hangs)))
+        << said(waits);
+    ::kill(all[static_cast<size_t>(waits)], SIGINT);
+    EXPECT_EQ(ends_within(all[static_cast<size_t>(waits)], std::chrono::seconds(20)), 130) << said(waits);
+    EXPECT_NE(said(waits).find("--resume goes on from"), std::string::npos) << said(waits);
+    ::kill(all[static_cast<size_t>(hangs)], SIGKILL);
+    EXPECT_EQ(wait(all[static_cast<size_t>(hangs)]), -1);
+    train(1, {"--resume", out.string(), "--out", fmt::format("on-{}", hangs), "--max-minutes", "0.001"});
+  }
+}
+
+// Whoever has said that it is here, and is gone before it is connected.
+TEST_F(Together, WhoIsGoneBeforeItIsConnectedIsNotWaitedForLonger) {
+  const int port = free_port();
+  ::setenv("SLIP_MEET_SECONDS", "8", 1);
+  const pid_t first = start(0, 2, port, {"--config", "c.json", "--out", "gone"});
+  ::unsetenv("SLIP_MEET_SECONDS");
+  c10d::TCPStoreOptions where;
+  where.port = static_cast<uint16_t>(port);
+  where.numWorkers = 2;
+  where.waitWorkers = false;
+  without_libuv(where);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>("slipstream/", c10::make_intrusive<c10d::TCPStore>("127.0.0.1", where));
+  store->set("here/1", std::vector<uint8_t>{1});
+  EXPECT_EQ(ends_within(first, std::chrono::seconds(60)), 5) << said(0);
+  EXPECT_NE(said(0).find("expected to meet the others at 127.0.0.1"), std::string::npos) << said(0);
 }
 
 TEST_F(Together, WhoWaitsForTheFirstSaysSo) {

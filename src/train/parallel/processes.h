@@ -15,7 +15,8 @@ class Processes {
   virtual ~Processes() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The numbers of all processes, by rank; each gives as many. kResource: one of them is gone.
+  /// The numbers of all processes, by rank; each gives as many. kResource: one of them is gone, or took more than 30 minutes. kCancelled: some
+  /// seconds after Ctrl-C one had not come; from then on every call says so.
   virtual Result<std::vector<double>> gather(std::span<const double> mine) = 0;
   /// values = ((v_0 + v_1) + (v_2 + v_3)) + ...: neighbours first, in rank's order, one float addition each; the same bits in every
   /// process. size() is a power of two.
@@ -24,7 +25,7 @@ class Processes {
 
 /// One process: gather returns what it gets, sum leaves the values.
 std::unique_ptr<Processes> alone();
-/// Waits until all are there, for 5 minutes; after 5 seconds a line says for whom. kResource says who was missing, or that torch was built
+/// Waits until all are there and connected, for launch.meet; after 5 seconds a line says for whom. kResource says who was missing, or that torch was built
 /// without Gloo.
 Result<std::unique_ptr<Processes>> join(const Launch& launch);
 

@@ -10,25 +10,41 @@
 
 #include <ATen/ATen.h>
 
+#include <gloo/context.h>
+
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 
 #include "base/standard_streams.h"
+#include "train/parallel/exchange_gloo.h"
 #include "train/parallel/shard_sum.h"
 
 namespace slip {
 namespace {
 
-constexpr auto kTimeout = std::chrono::minutes(30);  // of one exchange: the slowest process may be making samples
-constexpr auto kStart = std::chrono::minutes(5);     // until all are there
-constexpr auto kSilent = std::chrono::seconds(5);    // before a line says for whom this process waits
+/// A group whose exchanges may take longer than its processes may take to connect.
+class Group final : public c10d::ProcessGroupGloo {
+ public:
+  using c10d::ProcessGroupGloo::ProcessGroupGloo;
+  void set_timeout(std::chrono::milliseconds timeout) {
+    for (const auto& context : contexts_) context->setTimeout(timeout);
+    getOptions()->timeout = timeout;
+  }
+};
 
 class OnGloo : public Processes {
  public:
-  OnGloo(const Launch& launch, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::ProcessGroupGloo> group)
-      : launch_(launch), store_(std::move(store)), group_(std::move(group)) {}
+  OnGloo(const Launch& launch, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<Group> group)
+      : launch_(launch), watch_(launch, store), store_(std::move(store)), group_(std::move(group)) {}
+  OnGloo(const OnGloo&) = delete;
+  OnGloo& operator=(const OnGloo&) = delete;
+  ~OnGloo() override {
+    if (given_up_) static_cast<void>(group_.release());  // its end would wait for its threads, and they for the others
+  }
   int rank() const override { return launch_.rank; }
   int size() const override { return launch_.size; }
 
@@ -40,7 +56,7 @@ class OnGloo : public Processes {
       std::vector<at::Tensor> inputs{in};
       std::vector<std::vector<at::Tensor>> outputs(1);
       for (int r = 0; r < size(); ++r) outputs[0].push_back(at::empty({n}, at::kDouble));
-      group_->allgather(outputs, inputs)->wait();
+      end(*group_->allgather(outputs, inputs));
       std::vector<double> all;
       for (const at::Tensor& t : outputs[0]) all.insert(all.end(), t.data_ptr<double>(), t.data_ptr<double>() + n);
       return all;
@@ -61,12 +77,18 @@ class OnGloo : public Processes {
   }
 
  private:
+  void end(c10d::Work& work) {
+    if (watch_.ends(work)) return;
+    given_up_ = true;
+    throw std::runtime_error("Ctrl-C");
+  }
+
   void sum_piece(std::span<float> values) {
     const size_t N = static_cast<size_t>(size()), slice = (values.size() + N - 1) / N;
     at::Tensor sent = at::zeros({static_cast<int64_t>(slice * N)}, at::kFloat), got = at::empty_like(sent);
     std::copy(values.begin(), values.end(), sent.data_ptr<float>());
     std::vector<int64_t> even(N, static_cast<int64_t>(slice));
-    group_->alltoall_base(got, sent, even, even)->wait();
+    end(*group_->alltoall_base(got, sent, even, even));
     for (size_t step = 1; step < N; step *= 2)
       for (size_t r = 0; r + step < N; r += 2 * step)
         add_into({got.data_ptr<float>() + r * slice, slice}, {got.data_ptr<float>() + (r + step) * slice, slice});
@@ -74,15 +96,20 @@ class OnGloo : public Processes {
     std::vector<std::vector<at::Tensor>> outputs(1);
     for (size_t r = 0; r < N; ++r)
       outputs[0].push_back(sent.narrow(0, static_cast<int64_t>(r * slice), static_cast<int64_t>(slice)));
-    group_->allgather(outputs, inputs)->wait();
+    end(*group_->allgather(outputs, inputs));
     std::copy_n(sent.data_ptr<float>(), values.size(), values.begin());
   }
 
   template <class F>
   auto guarded(F&& work) -> Result<decltype(work())> {
+    const auto cancelled = [this] {
+      return Error{ErrorKind::kCancelled, fmt::format("process {} of {}: interrupted while it waited for others", rank(), size())};
+    };
+    if (given_up_) return cancelled();
     try {
       return work();
     } catch (const std::exception& e) {
+      if (given_up_) return cancelled();
       const std::string text = e.what();
       return resource_error("process {} of {}: expected all of them to go on, got: {}; --resume goes on from the last checkpoint",
                             rank(), size(), text.substr(0, text.find('\n')));
@@ -90,8 +117,10 @@ class OnGloo : public Processes {
   }
 
   Launch launch_;
+  ExchangeWatch watch_;
+  bool given_up_ = false;
   c10::intrusive_ptr<c10d::Store> store_;  // rank 0 serves it: outlives the group
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  c10::intrusive_ptr<Group> group_;
 };
 
 std::shared_ptr<gloo::transport::Device> device_for(const Launch& launch) {
@@ -105,10 +134,17 @@ std::shared_ptr<gloo::transport::Device> device_for(const Launch& launch) {
 
 namespace {
 
+constexpr auto kConnect = std::chrono::seconds(10);  // for connections, however late the last process came
+
 /// From 2.4 on a store asks for libuv unless it is told not to, and Debian's libtorch is built without.
 template <class Options>
 void without_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
+std::string told(std::chrono::seconds time) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(time);
+  return minutes == time ? fmt::format("{} minutes", minutes.count()) : fmt::format("{} s", time.count());
 }
 
 /// Says once, on a thread of its own, for whom this process has been waiting.
@@ -134,8 +170,8 @@ class Waiting {
   void run() {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kSilent, [this] { return done_; })) return;
-    say(fmt::format("slipstream-train: process {} of {} waits for {}, to meet at {}:{} ({} minutes at most)\n", launch_.rank,
-                    launch_.size, whom_, launch_.address, launch_.port, kStart.count()));
+    say(fmt::format("slipstream-train: process {} of {} waits for {}, to meet at {}:{} ({} at most)\n", launch_.rank, launch_.size,
+                    whom_, launch_.address, launch_.port, told(launch_.meet)));
   }
 
   const Launch& launch_;
@@ -146,10 +182,9 @@ class Waiting {
   std::thread thread_;  // last: it reads the others
 };
 
-/// Says that this process is here and waits until all have said so.
-void meet(c10d::Store& store, const Launch& launch, Waiting& waiting) {
+/// Says that this process is here and waits until all have said so, or `end`.
+void meet(c10d::Store& store, const Launch& launch, Waiting& waiting, std::chrono::steady_clock::time_point end) {
   const auto name = [](int rank) { return fmt::format("here/{}", rank); };
-  const auto end = std::chrono::steady_clock::now() + kStart;
   store.set(name(launch.rank), std::vector<uint8_t>{1});
   std::vector<int> missing;
   for (int r = 0; r < launch.size; ++r) missing.push_back(r);
@@ -159,7 +194,7 @@ void meet(c10d::Store& store, const Launch& launch, Waiting& waiting) {
     const std::string whom =
         fmt::format("process{} {}", missing.size() > 1 ? "es" : "", fmt::join(missing.begin(), missing.end(), ", "));
     if (std::chrono::steady_clock::now() >= end)
-      throw std::runtime_error(fmt::format("nothing from {} in {} minutes", whom, kStart.count()));
+      throw std::runtime_error(fmt::format("nothing from {} in {}", whom, told(launch.meet)));
     waiting.for_whom(whom);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -171,21 +206,24 @@ Result<std::unique_ptr<Processes>> join(const Launch& launch) {
   if (launch.size == 1) return alone();
   try {
     Waiting waiting(launch);
+    const auto end = std::chrono::steady_clock::now() + launch.meet;
     c10d::TCPStoreOptions where;
     where.port = static_cast<uint16_t>(launch.port);
     where.isServer = launch.rank == 0 && !launch.store_is_there;
     where.numWorkers = static_cast<size_t>(launch.size);
     where.waitWorkers = false;
-    where.timeout = kStart;
+    where.timeout = launch.meet;
     without_libuv(where);
     auto tcp = c10::make_intrusive<c10d::TCPStore>(launch.address, where);
     auto store = c10::make_intrusive<c10d::PrefixStore>("slipstream/" + launch.key, tcp);
-    meet(*store, launch, waiting);
+    meet(*store, launch, waiting, end);
     waiting.for_whom("the others' connections");
     auto options = c10d::ProcessGroupGloo::Options::create();
     options->devices.push_back(device_for(launch));
-    options->timeout = kTimeout;
-    auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, launch.rank, launch.size, options);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    options->timeout = std::max<std::chrono::milliseconds>(left, kConnect);
+    auto group = c10::make_intrusive<Group>(store, launch.rank, launch.size, options);
+    group->set_timeout(kExchange);
     return std::unique_ptr<Processes>(std::make_unique<OnGloo>(launch, store, std::move(group)));
   } catch (const std::exception& e) {
     const std::string text = e.what();
