@@ -193,6 +193,7 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
   if (!s.best.empty()) trainer["best"] = json::object{{"score", s.best_score}, {"worse", s.worse}};
   if (s.score_due) trainer["score_due"] = true;
   if (is_valid_utf8(here)) trainer["working_folder"] = here;  // JSON has no words for another name
+  if (!s.inputs.empty()) trainer["inputs"] = s.inputs;
   trainer["config"] = c.source;
   return write_file(to / kTrainer, pretty(trainer));
 }

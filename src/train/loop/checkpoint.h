@@ -2,7 +2,7 @@
 // OUT/step-N/: a Hugging Face folder (config.json, model.safetensors, the tokenizer's files) that the engine loads, or for a draft
 // adapter PEFT's folder linear_spec_lora/, which the engine reads inside the model's; plus what the
 // trainer needs to go on bit for bit: trainer.safetensors (raw weights, moments, average) and trainer.json (step, time,
-// config, and the working folder that the config's relative paths start from).
+// config, marks of its inputs, and the working folder that the config's relative paths start from).
 // Written beside as step-N.partial and renamed. Where there is a step-N it is renamed to step-N.replaced first and removed afterwards: whenever a kill
 // comes one of them is whole, and the functions below find it.
 #pragma once
@@ -25,6 +25,7 @@ struct TrainState {
   double best_score = 0;
   int64_t worse = 0;
   bool score_due = false;  // interrupted before this step's validation had its score
+  json::object inputs;     // marks of what the configuration names (inputs.h)
 };
 
 /// OUT/step-N.

@@ -222,6 +222,26 @@ TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {
   EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
 }
 
+TEST_F(Resume, AnotherInputOfTheSameNameIsRefused) {
+  const fs::path trainer = here_ / "run" / "step-2" / "trainer.json";
+  const std::string kept = read_file(trainer).value_or("");
+  ASSERT_TRUE(write_file(here_ / "words" / "tokenizer.json", "{\"model\": {}}"));
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "3"}), 3);
+  EXPECT_NE(said_.find("trainer.json: tokenizer words: expected what this run was trained with so far, got another of that name"),
+            std::string::npos)
+      << said_;
+  EXPECT_FALSE(fs::exists(here_ / "run" / "step-3"));
+  json::object config = parse_json(kConfig, "c")->as_object();
+  fs::copy(here_ / "words", here_ / "others", fs::copy_options::recursive);
+  config["tokenizer"] = "others";
+  ASSERT_TRUE(write_file(here_ / "others.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--resume", "run", "--config", "others.json", "--out", "asked-for"}), 0) << said_;
+  json::object unmarked = parse_json(kept, "trainer.json")->as_object();
+  EXPECT_EQ(unmarked.erase("inputs"), 1U);
+  ASSERT_TRUE(write_file(trainer, pretty(unmarked)));
+  EXPECT_EQ(train(here_, {"--resume", "run", "--steps", "3"}), 0) << "a checkpoint of before: " << said_;
+}
+
 TEST_F(Resume, GoesOnFromAnOlderStepInAnotherFolderAlone) {
   EXPECT_EQ(train(here_, {"--config", "c.json", "--out", "long"}), 0) << said_;
   fs::rename(here_ / "long" / "step-4", here_ / "run" / "step-4");

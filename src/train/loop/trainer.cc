@@ -19,6 +19,7 @@
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/held_out.h"
+#include "train/loop/inputs.h"
 #include "train/loop/learners/learner.h"
 #include "train/loop/loss_log.h"
 #include "train/model/model_torch.h"
@@ -123,6 +124,8 @@ class Run {
   }
 
   Status prepare_state() {
+    inputs_ = marks_of_inputs(c_);
+    if (options_.resume) SLIP_TRY_(check_inputs(inputs_, *options_.resume));
     SLIP_TRY_(learner_->open());
     adam_.emplace(learner_->table(), c_.adamw);
     if (c_.ema_decay > 0) average_.resize(static_cast<size_t>(learner_->table().size));
@@ -160,8 +163,8 @@ class Run {
   }
 
   TrainState state() {
-    return {step_,    elapsed(), learner_->values(), adam_->first(), adam_->second(),
-            average_, best_,     best_score_,        worse_,         score_due_};
+    return {step_,       elapsed(), learner_->values(), adam_->first(), adam_->second(), average_, best_,
+            best_score_, worse_,    score_due_,         inputs_};
   }
   double own_elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
   /// Of the first process, as of the last step, where there are several: what follows from time must be the same for all.
@@ -308,6 +311,7 @@ class Run {
   std::vector<float> average_, best_;
   double best_score_ = 0;
   int64_t worse_ = 0;
+  json::object inputs_;             // their marks
   bool score_due_ = false;          // this step is to be scored and was not
   bool writes_, quiet_, terminal_;  // the first process writes and speaks
   bool interrupted_ = false;
