@@ -213,7 +213,9 @@ int run(int argc, char** argv) {
   CLI::App app{"Slipstream's trainer: dual-stream objectives on libtorch", "slipstream-train"};
   Arguments a;
   app.add_option("--config", a.config, "configuration (src/train/loop/config.h lists its keys)");
-  app.add_option("--resume", a.resume, "a step-N folder, or a run's folder: its newest");
+  app.add_option(
+      "--resume", a.resume,
+      "a step-N folder, or a run's folder: its newest; goes on with its own configuration unless --config gives another");
   constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1;
   app.add_option("--steps", a.steps, "in place of the configuration's")->check([](const std::string& text) {
     return number_error<int64_t>(text, 1, kMostSteps);

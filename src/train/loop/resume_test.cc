@@ -222,6 +222,24 @@ TEST_F(Resume, WhatCannotBeTrainedLeavesNoFolder) {
   EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
 }
 
+TEST_F(Resume, ARunThatEndedByPatienceSaysHowItGoesOn) {
+  json::object config = parse_json(kConfig, "c")->as_object();
+  config["optimizer"] = json::object{{"lr", 0.0}};  // which makes no score better than the first
+  config["validation"] = {{"every", 1}, {"samples", 1}, {"first_sample", 1000}, {"patience", 1}};
+  ASSERT_TRUE(write_file(here_ / "once.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--config", "once.json", "--out", "once"}), 0) << said_;
+  ASSERT_TRUE(fs::exists(here_ / "once" / "step-2"));
+  EXPECT_EQ(train(here_, {"--resume", "once", "--steps", "9"}), 0) << said_;
+  EXPECT_NE(said_.find("nothing is left to train: 1 scores in a row were not better than the best (slipstream-train --resume DIR "
+                       "--config F goes on with another \"patience\")"),
+            std::string::npos)
+      << said_;
+  config["validation"].as_object()["patience"] = 9;
+  ASSERT_TRUE(write_file(here_ / "patient.json", pretty(config)));
+  EXPECT_EQ(train(here_, {"--resume", "once", "--config", "patient.json", "--out", "once"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(here_ / "once" / "step-4"));
+}
+
 TEST_F(Resume, AnotherInputOfTheSameNameIsRefused) {
   const fs::path trainer = here_ / "run" / "step-2" / "trainer.json";
   const std::string kept = read_file(trainer).value_or("");

@@ -185,7 +185,11 @@ class Run {
   bool out_of_patience() const { return c_.validation.patience > 0 && worse_ >= c_.validation.patience; }
   /// What ended a run before its steps did; empty where nothing has.
   std::string why_over() const {
-    if (out_of_patience()) return fmt::format("{} scores in a row were not better than the best (\"patience\")", worse_);
+    if (out_of_patience())
+      return fmt::format(
+          "{} scores in a row were not better than the best (slipstream-train --resume DIR --config F goes on with another "
+          "\"patience\")",
+          worse_);
     if (out_of_time())
       return fmt::format("{:.4g} of {} minutes are over (--max-minutes N goes on to N)", elapsed() / 60, c_.max_minutes);
     return {};
