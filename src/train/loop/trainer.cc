@@ -142,7 +142,7 @@ class Run {
         say(fmt::format(
             "slipstream-train: nothing is left to train: the run is at step {}, and {} is asked for (--steps N goes on to N)\n",
             step_, c_.steps));
-      else if (step_ == c_.steps && !quiet_)
+      else if (step_ == c_.steps && !state.score_due && !quiet_)
         say(fmt::format("slipstream-train: nothing is left to train: {} of {} steps are done (--steps N goes on to N)\n", step_,
                         c_.steps));
       earlier_s_ = state.elapsed_s;
