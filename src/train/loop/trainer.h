@@ -26,8 +26,9 @@ struct RunOptions {
   bool quiet = false;
 };
 
-/// Trains, logs to OUT/loss.jsonl and OUT/loss.svg, writes checkpoints. On Ctrl-C: checkpoint, then stop (report says so). kBadInput
-/// for an OUT that holds another run (check_out).
+/// Trains, logs to OUT/loss.jsonl and OUT/loss.svg, writes checkpoints. On Ctrl-C: checkpoint, then stop (report says so); a score that
+/// was due is given by the run that goes on. kBadInput for an OUT that holds another run (check_out), and for other inputs than the run had
+/// (check_inputs).
 Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options = {});
 
 }  // namespace slip
