@@ -180,7 +180,7 @@ Status reach(const ReachCommand& o);
 
 struct TrainOptions {
   std::string config, resume, out;
-  double max_minutes = 0;
+  double max_minutes = -1;  // below 0: the configuration's
   int64_t steps = 0;
 };
 Status train(const TrainOptions& o, const char* self);

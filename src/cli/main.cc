@@ -436,9 +436,10 @@ void train_command(CLI::App& app, Chosen& chosen, const char* self) {
   static bool no_json = false;
   auto* c = app.add_subcommand("train", "the trainer (starts slipstream-train, where it is built)");
   auto* config = c->add_option("--config", o.config, "training configuration (JSON)");
-  auto* resume = c->add_option("--resume", o.resume, "a training folder to go on from")->excludes(config);
+  auto* resume = c->add_option("--resume", o.resume, "a training folder to go on from; with --config by another configuration");
   c->add_option("--out", o.out, "overrides the configuration's output folder");
-  c->add_option("--max-minutes", o.max_minutes, "stop, with a checkpoint, after so long")->check(number_above(0, kMostMinutes));
+  c->add_option("--max-minutes", o.max_minutes, "stop, with a checkpoint, after so long; 0: no limit")
+      ->check(number(0, kMostMinutes));
   c->add_option("--steps", o.steps, "overrides the configuration's number of steps")->check(whole(int64_t{1}, kMostSteps));
   c->callback([&chosen, config, resume, self] {
     if (config->count() + resume->count() == 0) throw CLI::RequiredError("--config or --resume");

@@ -35,7 +35,7 @@ Status train(const TrainOptions& o, const char* self) {
   flag("--config", o.config);
   flag("--resume", o.resume);
   flag("--out", o.out);
-  flag("--max-minutes", o.max_minutes > 0 ? fmt::format("{}", o.max_minutes) : "");
+  flag("--max-minutes", o.max_minutes >= 0 ? fmt::format("{}", o.max_minutes) : "");
   flag("--steps", o.steps > 0 ? fmt::format("{}", o.steps) : "");
   if (is_quiet()) args.emplace_back("--quiet");
   // libtorch and OpenBLAS map a gigabyte before main(). Where they may not, one throws there and the other waits for ever.

@@ -93,7 +93,7 @@ TEST_F(Cli, NumbersArePlainAndInRange) {
           "a whole number from 0 to 1048576 in plain digits, got -1");
   refused({"bench", "forward", "--model", "m", "--widths", "1,02"}, 2, "--widths");
   refused_in_words({"train", "--config", "c", "--steps", "0"}, 2, "a whole number from 1 to 1000000000 in plain digits, got 0");
-  refused_in_words({"train", "--config", "c", "--max-minutes", "0"}, 2, "a number above 0 to 1000000, got 0");
+  refused_in_words({"train", "--config", "c", "--max-minutes", "-1"}, 2, "a number from 0 to 1000000, got -1");
   for (const char* number : {"nan", "-nan", "inf", "1e999", "", "0.5x"}) {
     refused({"eval", "--model", "m", "--every", number}, 2, "--every: expected a number from 0 to 1.5, got ");
     refused({"bench", "answer", "--model", "m", "--tokens-per-pass", number}, 2, "--tokens-per-pass: expected a number");
