@@ -21,6 +21,17 @@ std::optional<std::vector<std::string>> texts_of(const TypedNode& n) {
   return out;
 }
 
+/// What stands between the quotes of a quoted scalar.
+Result<ByteDfa> language_in_quotes(const TypedNode& n) {
+  if (n.words.empty()) return *n.language;
+  std::vector<ByteDfa> words;
+  for (const std::string& w : n.words) {
+    SLIP_TRY(ByteDfa one, ByteDfa::literal(w));
+    words.push_back(std::move(one));
+  }
+  return ByteDfa::either(words);
+}
+
 }  // namespace
 
 /// uniqueItems over few values: the arrays themselves, by their length, as long as they are not too many.
@@ -182,12 +193,7 @@ TypedPtr TypedReader::union_of(std::span<const TypedPtr> scalars, const Place& p
   } else {
     std::vector<ByteDfa> languages;
     for (const TypedPtr& s : scalars) {
-      auto one = n.quoted && s->words.empty() ? Result<ByteDfa>(*s->language) : json_language(*s);
-      if (n.quoted && !s->words.empty()) {
-        std::vector<ByteDfa> w;
-        for (const std::string& word : s->words) w.push_back(*ByteDfa::literal(word));
-        one = ByteDfa::either(w);
-      }
+      auto one = n.quoted ? language_in_quotes(*s) : json_language(*s);
       if (!one) return add(one.error().kind, place.pointer, one.error().message), nullptr;
       languages.push_back(std::move(*one));
     }

@@ -321,6 +321,26 @@ TypedPtr TypedReader::one_type(const Place& place, uint32_t type, int depth, std
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
+namespace {
+
+/// The language without the strings that `not` names.
+Result<ByteDfa> without_strings(ByteDfa language, std::span<const json::array* const> lists) {
+  std::vector<ByteDfa> left_out;
+  for (const json::array* list : lists)
+    for (const json::value& v : *list) {
+      if (!v.is_string()) continue;
+      if (v.get_string().size() > kMostWord)
+        return unsupported("expected strings of at most {} bytes in `not`, got one of {}", kMostWord, v.get_string().size());
+      SLIP_TRY(ByteDfa one, ByteDfa::literal(inner(v.get_string())));
+      left_out.push_back(std::move(one));
+    }
+  if (left_out.empty()) return language;
+  SLIP_TRY(const ByteDfa all, ByteDfa::either(left_out));
+  return ByteDfa::first_only(language, all);
+}
+
+}  // namespace
+
 /// Schemas say the same of many places: its automaton is made once.
 std::shared_ptr<const ByteDfa> TypedReader::string_language(const Place& place, int64_t most) {
   std::string key = fmt::format("s {} {} {}", place.min_length, place.max_length, most);
@@ -344,16 +364,8 @@ std::shared_ptr<const ByteDfa> TypedReader::string_language(const Place& place, 
     if (!all) return add(all.error().kind, place.patterns[i].pointer, all.error().message), nullptr;
     language = std::move(all);
   }
-  std::vector<ByteDfa> left_out;
-  for (const json::array* list : place.none_of)
-    for (const json::value& v : *list)
-      if (v.is_string()) left_out.push_back(*ByteDfa::literal(inner(v.get_string())));
-  if (!left_out.empty()) {
-    auto none = ByteDfa::either(left_out);
-    if (none) none = ByteDfa::first_only(*language, *none);
-    if (!none) return add(none.error().kind, place.pointer, none.error().message), nullptr;
-    language = std::move(none);
-  }
+  language = without_strings(std::move(*language), place.none_of);
+  if (!language) return add(language.error().kind, place.pointer, language.error().message), nullptr;
   return known = std::make_shared<const ByteDfa>(std::move(*language));
 }
 

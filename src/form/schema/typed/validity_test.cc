@@ -237,6 +237,22 @@ TEST(Untyped, KeywordsOfATypeThatIsLeftOutSayNothing) {
   EXPECT_EQ(member(R"({"type": "array", "maxItems": 2})").message, "") << "of any scalars";
 }
 
+/// A text of 32,768 bytes is more than an automaton holds: it is refused where it would have to become one.
+TEST(Refusals, WordsThatNoAutomatonHoldsAreTold) {
+  const std::string word = "\"" + std::string(40'000, 'a') + "\"";
+  for (const std::string& schema : {R"({"type": "string", "not": {"const": )" + word + "}}",
+                                    R"({"anyOf": [{"const": )" + word + R"(}, {"type": "string"}]})",
+                                    R"({"anyOf": [{"const": )" + word + R"(}, {"enum": ["a", "b"]}, {"type": "string"}]})",
+                                    R"({"anyOf": [{"const": )" + word +
+                                        R"(}, {"type": "string"}, {"type": "array", "items": {"const": 1}}]})"}) {
+    const Outcome o = member(schema);
+    EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << schema.substr(0, 60);
+    EXPECT_THAT(o.message, HasSubstr("#/properties/v: expected ")) << schema.substr(0, 60);
+  }
+  EXPECT_THAT(member(R"({"type": "string", "not": {"enum": ["b", )" + word + "]}}").message,
+              HasSubstr("expected strings of at most 16384 bytes in `not`, got one of 40000"));
+}
+
 TEST(UniqueItems, AreRefusedWhereTheyCouldNotBeWritten) {
   std::string words;
   for (int i = 0; i < 40; ++i) words += fmt::format(R"({}"w{}")", i > 0 ? ", " : "", i);
