@@ -150,6 +150,7 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
     Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
     Part also = below(at, key, asked);
     also.pointer = of_name;
+    also.inner = true;
     group.alternatives.push_back({made({{"required", json::array{json::string(name)}}}), std::move(also)});
     group.alternatives.push_back({made({{"properties", {{name, false}}}, {"required", json::array()}})});
     place.groups.push_back(std::move(group));
@@ -173,7 +174,9 @@ void TypedReader::condition(const json::object& all, const Part& at, Place& plac
   static const json::value kTrue = true;
   const auto branch = [&](const char* name) {
     const json::value* v = all.if_contains(name);
-    return v ? below(at, name, *v) : Part{.schema = &kTrue, .pointer = at.pointer, .trail = at.trail};
+    Part part = v ? below(at, name, *v) : Part{.schema = &kTrue, .pointer = at.pointer, .trail = at.trail};
+    part.inner = true;
+    return part;
   };
   const json::array* list = nullptr;
   if (how == "enum") {

@@ -321,11 +321,15 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     const bool none = v.is_bool() && !v.get_bool(), some = v.is_object() && !v.get_object().empty();
     if (key == "unevaluatedProperties" && (none || some) && at.inner)
       return not_done(pointer, "expected unevaluatedProperties of a whole schema, got it of one beside others"), true;
+    if (none || some) place.hinted |= kObject;
+    if (key == "unevaluatedProperties") {
+      if (none || some) place.unevaluated.push_back(none ? Part{} : below(at, key, v));
+      return true;
+    }
     place.closed |= none;
     place.map |= some;
-    if (none || some) place.hinted |= kObject;
-    if (some && key == "unevaluatedProperties") place.unevaluated.push_back(below(at, key, v));
-    if (key == "additionalProperties" && (none || some)) {
+    place.opened |= !none && !some;
+    if (none || some) {
       Beyond beyond{.names = {}, .patterns = {}, .others = none ? Part{} : below(at, key, v)};
       const json::object& own = at.schema->get_object();
       if (const json::value* p = own.if_contains("properties"); p && p->is_object())

@@ -45,6 +45,35 @@ inline std::string answers_or_message(std::string_view text) {
   return "valid";
 }
 
+struct Outcome {
+  std::optional<ErrorKind> kind;  // nothing: a form was made
+  std::string message;            // of the error, or what is wrong with an answer
+};
+
+/// Of a schema; its random answers are held to `oracle`, for words of JSON Schema that valijson does not know.
+inline Outcome outcome_of(const std::string& text, const std::string& oracle) {
+  const Tokenizer t = character_tokenizer();
+  const auto schema = parse_json(text, "test");
+  if (!schema) return {schema.error().kind, schema.error().message};
+  const auto form = compile_schema(*schema, "f", {&t, std::nullopt, t.size()});
+  if (!form) return {form.error().kind, form.error().message};
+  int gave_up = 0;
+  for (const uint64_t seed : {3, 4, 5, 6})
+    if (const std::string wrong = wrong_with(*parse_json(oracle, "test"), *form, t, seed, &gave_up); !wrong.empty())
+      return {std::nullopt, wrong};
+  return {};
+}
+inline Outcome outcome_of(const std::string& text) { return outcome_of(text, text); }
+
+/// Of an object whose member `v` has the schema.
+inline std::string with_member(const std::string& schema) {
+  return R"({"type": "object", "required": ["v"], "properties": {"v": )" + schema + "}}";
+}
+inline Outcome member(const std::string& schema) { return outcome_of(with_member(schema)); }
+inline Outcome member(const std::string& schema, const std::string& oracle) {
+  return outcome_of(with_member(schema), with_member(oracle));
+}
+
 /// Seconds of this thread's own: what other programs take does not count.
 inline double now() {
   timespec t{};

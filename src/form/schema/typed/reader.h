@@ -70,7 +70,9 @@ class TypedReader {
     std::optional<std::vector<std::string>> names;  // propertyNames that are a list
     std::vector<Part> of_names;                     // propertyNames that are not
     std::vector<Beyond> beyond;
-    std::vector<Part> unevaluated;  // unevaluatedProperties that are a schema
+    std::vector<Part> unevaluated;  // unevaluatedProperties; without a schema: there are none
+    bool opened = false;            // additionalProperties that say nothing: no member is unevaluated
+    bool chosen = false;            // one of alternatives, of which others may hold as well
     int64_t min_properties = 0, max_properties = -1;
     std::vector<std::pair<PresenceRulePtr, std::string>> presence;  // rules about which members there are, and their pointers
     std::vector<std::vector<Part>> prefix;
@@ -151,6 +153,9 @@ class TypedReader {
   Ask add_required(const Place& place, Place& known, const std::function<bool(const std::string&)>& allowed, std::string* why);
   bool add_presence(const Place& place, TypedNode& object, std::string* why);
   bool add_beyond(Place& place);
+  bool add_patterns(const Place& place, Place& known);
+  static void settle_unevaluated(Place& place);
+  static bool is_closed(const Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
   static bool fits(const json::value& v, const Place& place, std::span<const ByteDfa> patterns);
   std::optional<std::vector<ByteDfa>> patterns_of_values(const Place& place);

@@ -80,8 +80,8 @@ TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) 
     if (b.others.schema == nullptr) n.max_items = 0;
     values.push_back(b.others);
   }
-  if (values.empty()) values = place.unevaluated;
   if (values.empty() && place.closed) n.max_items = 0;
+  if (values.empty() && !place.closed) values = place.unevaluated;
   static const json::value kTrue = true;
   if (values.empty()) values.push_back({.schema = &kTrue, .pointer = place.pointer, .trail = nullptr});
   if (n.max_items > 0) {
@@ -120,6 +120,43 @@ bool TypedReader::add_beyond(Place& place) {
       parts.push_back(std::move(part));
     }
   }
+  return sound;
+}
+
+/// additionalProperties of any schema evaluate all members: then nothing is said of those that are not.
+void TypedReader::settle_unevaluated(Place& place) {
+  if (place.opened || !place.beyond.empty()) place.unevaluated.clear();
+  for (const Part& p : place.unevaluated) (p.schema == nullptr ? place.closed : place.map) = true;
+}
+
+/// What patternProperties say of members that are known, and unevaluatedProperties of those that `place` neither names nor has a pattern
+/// for: one that `required` or propertyNames alone name is not evaluated, nor is the one that an `if` which does not hold speaks of.
+/// False: an error was added.
+bool TypedReader::add_patterns(const Place& place, Place& known) {
+  static const json::value kFalse = false;
+  bool sound = true;
+  std::set<std::string> evaluated;
+  for (const auto& [name, parts] : place.properties)
+    if (std::any_of(parts.begin(), parts.end(), [](const Part& p) { return p.none_of == nullptr; })) evaluated.insert(name);
+  for (const auto& [pattern, part] : place.pattern_properties) {
+    const auto language = compile_regex(pattern, false);
+    if (!language) {
+      add(language.error().kind, part.pointer, language.error().message);
+      sound = false;
+      continue;
+    }
+    for (auto& [name, parts] : known.properties) {
+      if (!language->matches(name)) continue;
+      parts.push_back(part);
+      evaluated.insert(name);
+    }
+  }
+  for (auto& [name, parts] : known.properties)
+    for (const Part& p : place.unevaluated) {
+      if (evaluated.contains(name)) continue;
+      parts.push_back(p);
+      if (p.schema == nullptr) parts.back().schema = &kFalse;
+    }
   return sound;
 }
 
@@ -192,11 +229,18 @@ TypedReader::Ask TypedReader::add_required(const Place& place, Place& known, con
   return met;
 }
 
+/// Is no object valid that has another member than those that are named? Patterns may let some in, and what other alternatives evaluate.
+bool TypedReader::is_closed(const Place& place) {
+  const bool by_patterns =
+      std::any_of(place.beyond.begin(), place.beyond.end(), [](const Beyond& b) { return !b.patterns.empty(); });
+  const bool evaluated = !place.pattern_properties.empty() || place.chosen || !place.presence.empty();
+  return place.closed && !by_patterns && (place.unevaluated.empty() || !evaluated);
+}
+
 TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* why) {
   TypedNode n{.kind = TypedNode::Kind::kObject};
   bool sound = true;  // else the members are looked at for their own errors alone
-  n.closed =
-      place.closed && std::all_of(place.beyond.begin(), place.beyond.end(), [](const Beyond& b) { return b.patterns.empty(); });
+  n.closed = is_closed(place);
   Place known = place;
   if (place.names) add_named(known);
   std::function<bool(const std::string&)> allowed = [](const std::string&) { return true; };  // by propertyNames
@@ -219,16 +263,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
     return not_done(place.presence.front().second, "expected rules about members that properties names, got none named"), nullptr;
   if (any_names && (place.map || !place.pattern_properties.empty() || !place.of_names.empty() || (place.hinted & kObject) == 0))
     return map_node(place, depth, why);
-  for (const auto& [pattern, part] : place.pattern_properties) {
-    const auto language = compile_regex(pattern, false);
-    if (!language) {
-      add(language.error().kind, part.pointer, language.error().message);
-      sound = false;
-      continue;
-    }
-    for (auto& [name, parts] : known.properties)
-      if (language->matches(name)) parts.push_back(part);
-  }
+  sound = add_patterns(place, known) && sound;
   // Without any `required` all members are written, as long as they can be and may be.
   const auto named = static_cast<int64_t>(known.properties.size());
   const bool all_written = !known.has_required && (place.max_properties < 0 || place.max_properties >= named);

@@ -126,6 +126,7 @@ TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
   std::string last;
   for (const auto& alternative : group.alternatives) {
     Place with = place;
+    with.chosen = true;
     work_ += static_cast<int64_t>(place.properties.size()) + waiting;  // what is copied
     for (const Part& p : alternative) gather(p, with);
     if (TypedPtr n = node_of(std::move(with), depth + 1, &last)) found.push_back(std::move(n));
@@ -190,7 +191,7 @@ namespace {
 template <class Place>
 bool says_more_of_insides(const Place& p) {
   return !p.properties.empty() || !p.pattern_properties.empty() || !p.required.empty() || p.closed || p.map || p.names ||
-         !p.of_names.empty() || !p.presence.empty() || p.min_properties > 0 || p.max_properties >= 0 || !p.prefix.empty() ||
+         !p.of_names.empty() || !p.unevaluated.empty() || !p.presence.empty() || p.min_properties > 0 || p.max_properties >= 0 || !p.prefix.empty() ||
          !p.items.empty() || p.no_more_items >= 0 || p.unique || p.min_items > 0 || p.max_items >= 0;
 }
 
@@ -254,6 +255,7 @@ TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
 }
 
 TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
+  settle_unevaluated(place);
   uint32_t types = place.types;
   const uint32_t hinted = place.hinted | (place.required.empty() && place.properties.empty() ? 0U : static_cast<uint32_t>(kObject));
   const bool spoken_of = (types & hinted) != 0;  // of strings, of which `not` leaves none: then it is of anything else

@@ -13,26 +13,10 @@
 namespace slip {
 namespace {
 
+using test::member;
+using test::Outcome;
+using test::outcome_of;
 using testing::HasSubstr;
-
-struct Outcome {
-  std::optional<ErrorKind> kind;
-  std::string message;
-};
-
-Outcome outcome_of(const std::string& text) {
-  const Tokenizer t = test::character_tokenizer();
-  const auto schema = parse_json(text, "test");
-  if (!schema) return {schema.error().kind, schema.error().message};
-  const auto form = compile_schema(*schema, "f", {&t, std::nullopt, t.size()});
-  if (!form) return {form.error().kind, form.error().message};
-  int gave_up = 0;
-  return {std::nullopt, test::wrong_with(*schema, *form, t, 3, &gave_up)};
-}
-
-Outcome member(const std::string& schema) {
-  return outcome_of(R"({"type": "object", "required": ["v"], "properties": {"v": )" + schema + "}}");
-}
 
 /// {"maxLength": 3} is valid for null and for 5, {} for everything: beside such an alternative of oneOf the others' answers may fit two.
 TEST(OneOf, WhatAnUntypedAlternativeSaysNothingOfFitsIt) {
