@@ -157,7 +157,8 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
   }
 }
 
-/// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.
+/// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does. What
+/// is no object has no such member: `if` holds for it, unless it asks for an object.
 void TypedReader::condition(const json::object& all, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/if";
   if (PresenceRulePtr rule = presence_rule("if", all.at("if"), all); rule && rule->size() > 0)
@@ -190,7 +191,13 @@ void TypedReader::condition(const json::object& all, const Part& at, Place& plac
   Part negated{.schema = nullptr, .pointer = key, .trail = at.trail};
   negated.none_of = list;
   group.alternatives.push_back({branch("else"), negated});
-  place.required.emplace(key, pointer);  // an answer says which way it goes
+  const json::value* type = test->if_contains("type");
+  if (type == nullptr || *type != "object") {
+    schemas_.push_back(std::make_unique<json::value>(json::object{{"type", "object"}}));
+    group.alternatives.back().push_back(
+        {.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail, .inner = true, .made = true});
+  }
+  if (place.required.emplace(key, pointer).second) place.told.insert(key);  // an answer says which way it goes
   place.groups.push_back(std::move(group));
 }
 

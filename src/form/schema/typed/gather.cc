@@ -292,13 +292,18 @@ void TypedReader::properties(std::string_view key, const json::value& v, const P
     if (const json::object* o = member.value().if_object(); o && key == "properties")
       if (const json::value* r = o->if_contains("required"); r && r->is_bool()) {  // draft 3
         place.has_required = true;
-        if (r->get_bool()) place.required.emplace(std::string_view(member.key()), part.pointer + "/required");
+        if (r->get_bool()) require(std::string(std::string_view(member.key())), part.pointer + "/required", place);
       }
     if (key == "properties")
       property(place, std::string(std::string_view(member.key()))).push_back(std::move(part));
     else
       place.pattern_properties.emplace_back(std::string(std::string_view(member.key())), std::move(part));
   }
+}
+
+void TypedReader::require(const std::string& name, const std::string& pointer, Place& place) {
+  place.required.emplace(name, pointer);
+  place.told.erase(name);
 }
 
 bool TypedReader::object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
@@ -311,7 +316,7 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     place.has_required = true;
     for (const json::value& name : v.get_array())
       if (name.is_string())
-        place.required.emplace(view(name.get_string()), at.made ? at.pointer : pointer);
+        require(std::string(view(name.get_string())), at.made ? at.pointer : pointer, place);
       else
         bad(pointer, fmt::format("expected names, got {}", shown_json(name)));
     return true;

@@ -66,6 +66,7 @@ class TypedReader {
     std::vector<std::pair<std::string, std::vector<Part>>> properties;
     std::vector<std::pair<std::string, Part>> pattern_properties;
     std::map<std::string, std::string> required;  // and where that is said
+    std::set<std::string> told;                   // of those: asked for by a condition alone, and valid without
     bool closed = false, map = false, has_required = false;
     std::optional<std::vector<std::string>> names;  // propertyNames that are a list
     std::vector<Part> of_names;                     // propertyNames that are not
@@ -115,6 +116,7 @@ class TypedReader {
   bool string_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   void properties(std::string_view key, const json::value& v, const Part& at, Place& place);
+  static void require(const std::string& name, const std::string& pointer, Place& place);
   void property_names(const json::value& v, const Part& at, Place& place);
   static void no_more_behind(size_t count, Place& place);
   bool array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);

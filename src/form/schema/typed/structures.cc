@@ -281,7 +281,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
       *why = fmt::format("member '{}': {}", shown(name), inside);
     dead = dead || (!member && said && errors_.size() == errors);
     sound = sound && (member || !said);
-    if (member) n.members.push_back({name, std::move(member), said || all_written, said});
+    if (member) n.members.push_back({name, std::move(member), said || all_written, said && !place.told.contains(name)});
   }
   if (!sound || dead || !add_presence(place, n, why)) return nullptr;
   finish(n, place);

@@ -53,6 +53,33 @@ TEST(UnevaluatedProperties, OfAConditionAreThoseThatItsBranchDoesNotName) {
   EXPECT_EQ(named.message, "");
 }
 
+/// What is no object has no member that an `if` speaks of: `if` holds for it, and `then` has to.
+TEST(Conditions, HoldForWhatIsNoObject) {
+  const std::string members = R"("properties": {"k": {"enum": ["a", "b"]}}, "if": {"properties": {"k": {"const": "a"}}}, )";
+  for (const std::string types : {R"("type": ["integer", "object"], )", R"("type": ["object", "integer"], )"})
+    EXPECT_EQ(member("{" + types + members + R"("minimum": 0, "maximum": 9, "then": {"maximum": 3}, "else": {"minimum": 5}})").message,
+              "");
+  EXPECT_EQ(member("{" + members + R"("type": ["integer", "object"], "then": {"type": "object"}, "else": {"type": "integer"}})").message,
+            "");
+  EXPECT_EQ(member(R"({"type": ["integer", "object"], "properties": {"k": {"enum": ["a", "b"]}}, "minimum": 0, "maximum": 9,
+                       "if": {"type": "object", "properties": {"k": {"const": "a"}}}, "then": {}, "else": {"minimum": 5}})")
+                .message,
+            "")
+      << "it asks for an object: else holds for others";
+  EXPECT_EQ(member(R"({"type": ["integer", "object"], "properties": {"k": {"enum": ["a", "b"]}}, "minimum": 0, "maximum": 9,
+                       "if": {"type": ["object", "integer"], "properties": {"k": {"const": "a"}}}, "then": {"maximum": 3}})")
+                .message,
+            "");
+}
+
+/// An answer says which way a condition goes, but what has no such member is valid as well: it is in two alternatives here.
+TEST(Conditions, AskForNoMember) {
+  const Outcome o = member(R"({"oneOf": [{"type": "object", "properties": {"z": {"const": 1}}, "required": ["z"]},
+      {"type": "object", "properties": {"k": {"enum": [1, 2]}}, "if": {"properties": {"k": {"const": 1}}},
+       "then": {"properties": {"n": {"const": 1}}}, "else": {"properties": {"n": {"const": 2}}}}]})");
+  EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << o.message;
+}
+
 /// Alternatives that a pattern, or members of other alternatives, leave open share values.
 TEST(UnevaluatedProperties, CloseNoAlternativeThatPatternsOpen) {
   const Outcome o = member(R"({"oneOf": [{"type": "object", "properties": {"ab": {"const": 1}}, "required": ["ab"]},
