@@ -262,7 +262,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
   if (any_names && !place.presence.empty() && !place.closed)
     return not_done(place.presence.front().second, "expected rules about members that properties names, got none named"), nullptr;
   if (any_names && (place.map || !place.pattern_properties.empty() || !place.of_names.empty() || (place.hinted & kObject) == 0))
-    return map_node(place, depth, why);
+    return map_node(known, depth, why);  // without the members that propertyNames leaves none of
   sound = add_patterns(place, known) && sound;
   // Without any `required` all members are written, as long as they can be and may be.
   const auto named = static_cast<int64_t>(known.properties.size());

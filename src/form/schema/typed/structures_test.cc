@@ -53,6 +53,14 @@ TEST(UnevaluatedProperties, OfAConditionAreThoseThatItsBranchDoesNotName) {
   EXPECT_EQ(named.message, "");
 }
 
+/// Also where properties name a member that propertyNames forbid, and the object has any names then.
+TEST(PatternProperties, AreOfNamesThatTheirPatternFits) {
+  const std::string keywords = R"("additionalProperties": {"enum": [1, 2]}, "patternProperties": {"b$": {"type": "array", "maxItems": 0}},
+                                  "propertyNames": {"pattern": "^a"})";
+  for (const char* properties : {R"("properties": {"c": {}}, )", ""})
+    EXPECT_EQ(outcome_of(R"({"type": "object", )" + std::string(properties) + keywords + "}").message, "") << properties;
+}
+
 /// What is no object has no member that an `if` speaks of: `if` holds for it, and `then` has to.
 TEST(Conditions, HoldForWhatIsNoObject) {
   const std::string members = R"("properties": {"k": {"enum": ["a", "b"]}}, "if": {"properties": {"k": {"const": "a"}}}, )";
