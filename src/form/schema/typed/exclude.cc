@@ -109,9 +109,9 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
   using Kind = TypedNode::Kind;
   if (a.kind == Kind::kChoice)
     return std::all_of(a.alternatives.begin(), a.alternatives.end(), [&](const TypedPtr& x) { return excludes(*x, b); });
+  if ((types_made(a) & b.also_valid) != 0) return false;
   if (b.kind == Kind::kChoice)
     return std::all_of(b.alternatives.begin(), b.alternatives.end(), [&](const TypedPtr& x) { return excludes(a, *x); });
-  if ((types_made(a) & b.also_valid) != 0) return false;
   const auto kind = [](const TypedNode& n) {  // a constant object or array counts as one
     if (n.kind == Kind::kConstant) return n.text[0] == '{' ? Kind::kObject : n.text[0] == '[' ? Kind::kArray : Kind::kScalar;
     return n.name ? Kind::kObject : n.kind;
@@ -120,7 +120,7 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
   if (kind(a) != Kind::kScalar) {
     if (a.name || b.name) return false;
     if (a.kind == Kind::kConstant || b.kind == Kind::kConstant) {
-      if (a.kind != b.kind) return false;
+      if (a.kind != b.kind || b.narrowed) return false;
       const auto x = parse_json(a.text, "constant"), y = parse_json(b.text, "constant");
       return x && y && !same_value(*x, *y);
     }

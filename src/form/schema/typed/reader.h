@@ -138,6 +138,7 @@ class TypedReader {
   TypedPtr node(std::span<const Part> parts, const std::string& pointer, int depth, std::string* why = nullptr);
   TypedPtr node_of(Place place, int depth, std::string* why);
   TypedPtr choice(Place place, int depth, std::string* why);
+  bool exclude_each_other(std::span<TypedPtr> found, uint32_t unmade);
   TypedPtr of_values(const Place& place, std::string* why);
   TypedPtr of_types(Place place, int depth, std::string* why);
   TypedPtr one_type(const Place& place, uint32_t type, int depth, std::string* why);
@@ -163,6 +164,8 @@ class TypedReader {
   std::optional<std::vector<ByteDfa>> patterns_of_values(const Place& place);
   TypedPtr without_repeats(const TypedNode& array, const Place& place);
   TypedPtr together(std::vector<TypedPtr> alternatives, const Place& place);
+  static TypedPtr with_valid(TypedPtr node, uint32_t types);
+  TypedPtr joined(std::vector<TypedPtr> alternatives, const Place& place);
   TypedPtr union_of(std::span<const TypedPtr> scalars, const Place& place);
   void join_scalars(bool string, std::vector<TypedPtr>& scalars, const Place& place);
   static TypedPtr word_of(const TypedNode& constant);
@@ -184,6 +187,7 @@ class TypedReader {
   std::optional<std::map<std::string, const json::value*>> anchors_;  // of the document, once one is asked for
   size_t nodes_ = 0;
   int looking_ = 0;
+  uint32_t unmade_ = 0;                                // of the place of which no node was made last: what is valid there all the same
   int64_t closed_ = 0;                                 // places that something closes on purpose: false, not, a recursion's end
   std::vector<Error> beside_;                          // what was not done while looking: told where the schema is refused anyway
   std::vector<std::unique_ptr<json::array>> lists_;    // of values that conditions leave out

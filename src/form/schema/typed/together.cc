@@ -43,7 +43,7 @@ TypedPtr TypedReader::without_repeats(const TypedNode& array, const Place& place
     return std::any_of(texts->begin(), texts->end(),
                        [&](const std::string& t) { return number(t) && !seen.insert(std::strtod(t.c_str(), nullptr)).second; });
   }();
-  std::vector<TypedPtr> all;
+  std::vector<TypedNode> all;
   int64_t longest = -1;
   std::vector<std::vector<size_t>> orders{{}};
   for (int64_t length = 0; texts && !equal_numbers && length <= array.max_items && !orders.empty(); ++length) {
@@ -51,8 +51,7 @@ TypedPtr TypedReader::without_repeats(const TypedNode& array, const Place& place
     for (const auto& order : orders) {
       std::string text;
       for (const size_t i : order) text += (text.empty() ? "" : ", ") + (*texts)[i];
-      TypedNode n{.kind = TypedNode::Kind::kConstant, .pointer = place.pointer, .text = "[" + text + "]"};
-      if (length >= array.min_items) all.push_back(std::make_shared<const TypedNode>(std::move(n)));
+      if (length >= array.min_items) all.push_back({.kind = TypedNode::Kind::kConstant, .text = "[" + text + "]"});
     }
     longest = length;
     std::vector<std::vector<size_t>> longer;
@@ -68,11 +67,32 @@ TypedPtr TypedReader::without_repeats(const TypedNode& array, const Place& place
     not_done(place.pointer + "/uniqueItems", "expected items that may be equal, or few values to choose from, got uniqueItems");
     return nullptr;
   }
-  return together(std::move(all), place);
+  const auto most = static_cast<int64_t>(texts->size());
+  std::vector<TypedPtr> arrays;
+  for (TypedNode& n : all) {
+    finish(n, place);
+    n.narrowed = longest < (array.narrowed ? most : std::min(array.max_items, most));
+    arrays.push_back(std::make_shared<const TypedNode>(std::move(n)));
+  }
+  return together(std::move(arrays), place);
+}
+
+/// What is valid for one of them is valid for the node of all.
+TypedPtr TypedReader::together(std::vector<TypedPtr> alternatives, const Place& place) {
+  uint32_t types = 0;
+  for (const TypedPtr& a : alternatives) types |= a->also_valid;
+  return with_valid(joined(std::move(alternatives), place), types);
+}
+
+TypedPtr TypedReader::with_valid(TypedPtr node, uint32_t types) {
+  if (!node || (node->also_valid | types) == node->also_valid) return node;
+  TypedNode n = *node;
+  n.also_valid |= types;
+  return std::make_shared<const TypedNode>(std::move(n));
 }
 
 /// Scalars become one where they may: their languages together. Beside objects and arrays, constants and strings stay apart.
-TypedPtr TypedReader::together(std::vector<TypedPtr> alternatives, const Place& place) {
+TypedPtr TypedReader::joined(std::vector<TypedPtr> alternatives, const Place& place) {
   std::vector<TypedPtr> flat;
   for (TypedPtr& a : alternatives) {
     if (a->kind == TypedNode::Kind::kChoice)
@@ -107,7 +127,7 @@ TypedPtr TypedReader::together(std::vector<TypedPtr> alternatives, const Place& 
     const auto texts = a->any_scalar() ? texts_of(*a) : std::nullopt;
     if (texts) {
       for (const std::string& t : *texts) {
-        TypedNode c{.kind = TypedNode::Kind::kConstant, .pointer = a->pointer, .text = t};
+        TypedNode c{.kind = TypedNode::Kind::kConstant, .pointer = a->pointer, .text = t, .also_valid = a->also_valid};
         n.alternatives.push_back(std::make_shared<const TypedNode>(std::move(c)));
       }
     } else {
@@ -155,7 +175,7 @@ TypedPtr TypedReader::spelled_out(const TypedPtr& object, const std::set<std::st
   for (auto& m : n.members) {
     const auto texts = keys.contains(m.key) && m.node->kind == TypedNode::Kind::kScalar ? texts_of(*m.node) : std::nullopt;
     if (!texts) continue;
-    TypedNode c{.kind = TypedNode::Kind::kChoice, .pointer = m.node->pointer};
+    TypedNode c{.kind = TypedNode::Kind::kChoice, .pointer = m.node->pointer, .also_valid = m.node->also_valid};
     for (const std::string& t : *texts)
       c.alternatives.push_back(
           std::make_shared<const TypedNode>(TypedNode{.kind = TypedNode::Kind::kConstant, .pointer = m.node->pointer, .text = t}));

@@ -123,29 +123,44 @@ TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
   int64_t waiting = 0;
   for (const Group& g : place.groups) waiting += static_cast<int64_t>(g.alternatives.size());
   std::vector<TypedPtr> found;
+  uint32_t unmade = 0;  // types that alternatives of which nothing is made are valid for
   std::string last;
   for (const auto& alternative : group.alternatives) {
     Place with = place;
     with.chosen = true;
     work_ += static_cast<int64_t>(place.properties.size()) + waiting;  // what is copied
     for (const Part& p : alternative) gather(p, with);
-    if (TypedPtr n = node_of(std::move(with), depth + 1, &last)) found.push_back(std::move(n));
-    if (full() || depth > kDeepest) return nullptr;
+    unmade_ = 0;
+    if (TypedPtr n = node_of(std::move(with), depth + 1, &last))
+      found.push_back(std::move(n));
+    else
+      unmade |= unmade_;
+    if (full()) return nullptr;
   }
+  unmade_ = unmade;
   if (found.empty()) {
     if (!last.empty() || errors_.empty()) *why = last.empty() ? "no alternative is left" : last;
     return nullptr;
   }
-  if (group.exclusive) work_ += static_cast<int64_t>(found.size() * found.size());
-  for (size_t i = 0; group.exclusive && i < found.size(); ++i)
+  if (group.exclusive && !exclude_each_other(found, unmade)) {
+    not_done(group.pointer,
+             "expected alternatives of which no value fits two (by a type, a constant, a required member or "
+             "additionalProperties: false), got others, which anyOf takes");
+    return nullptr;
+  }
+  return with_valid(together(std::move(found), place), unmade);
+}
+
+/// Does no value that is made for one fit another? `unmade`: types of values that others are valid for, of which nothing is made.
+bool TypedReader::exclude_each_other(std::span<TypedPtr> found, uint32_t unmade) {
+  work_ += static_cast<int64_t>(found.size() * found.size());
+  const TypedNode nothing{.kind = TypedNode::Kind::kChoice, .also_valid = unmade};
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!excludes(*found[i], nothing)) return false;
     for (size_t j = 0; j < found.size(); ++j)
-      if (i != j && !full() && !excludes(*found[i], *found[j]) && !write_tag(found[i], *found[j])) {
-        not_done(group.pointer,
-                 "expected alternatives of which no value fits two (by a type, a constant, a required member or "
-                 "additionalProperties: false), got others, which anyOf takes");
-        return nullptr;
-      }
-  return together(std::move(found), place);
+      if (i != j && !full() && !excludes(*found[i], *found[j]) && !write_tag(found[i], *found[j])) return false;
+  }
+  return true;
 }
 
 void TypedReader::finish(TypedNode& n, const Place& place) const {
@@ -269,12 +284,14 @@ TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
     const Looking looking(*this, true);
     std::string inside;
     if (!place.properties.empty()) object_node(place, depth, &inside);
+    unmade_ = place.also_valid;
     return nullptr;
   }
   std::vector<TypedPtr> found;
   for (const uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull, kObject, kArray})
     if ((types & type) != 0)
       if (TypedPtr n = one_type(place, type, depth, why)) found.push_back(std::move(n));
+  unmade_ = place.also_valid;
   return found.empty() ? nullptr : together(std::move(found), place);
 }
 

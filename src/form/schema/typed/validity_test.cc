@@ -39,6 +39,27 @@ TEST(OneOf, WhatAnUntypedAlternativeSaysNothingOfFitsIt) {
   }
 }
 
+/// Also where the untyped one stands inside of an anyOf, or makes nothing of the type that it speaks of.
+TEST(OneOf, WhatAnAlternativeTakesAndDoesNotWriteFitsIt) {
+  for (const char* two : {R"({"anyOf": [{"maxLength": 3}, {"minLength": 5, "maxLength": 7}]}, {"type": "null"})",
+                          R"({"anyOf": [{"maxLength": 3}, {"required": ["a"], "properties": {"a": {"const": 1}}}]}, {"type": "null"})",
+                          R"({"anyOf": [{"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0}]}, {"type": "null"})",
+                          R"({"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0})",
+                          R"({"enum": ["a", 1]}, {"minLength": 2, "maxLength": 1})",
+                          R"({"minLength": 2, "maxLength": 1}, {"const": 1})",
+                          R"({"enum": ["a", 1]}, {"required": ["b"], "propertyNames": {"enum": ["c"]}})",
+                          R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 3, 4, 5, 6]}}, {"const": [1, 2, 3, 4, 5, 6]})",
+                          R"({"uniqueItems": true, "items": {"enum": [1, 2]}}, {"type": "null"})"}) {
+    const Outcome o = member(fmt::format(R"({{"oneOf": [{}]}})", two));
+    EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << two << o.message;
+    EXPECT_THAT(o.message, HasSubstr("expected alternatives of which no value fits two")) << two;
+  }
+  for (const char* two :
+       {R"({"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0, "type": "integer"})", R"({"const": 1}, {"minimum": 3, "maximum": 0})",
+        R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 3]}}, {"const": [1, 1]})"})
+    EXPECT_EQ(member(fmt::format(R"({{"oneOf": [{}]}})", two)).message, "") << two;
+}
+
 TEST(Refusals, NameThePlaceAndTheBound) {
   const auto say = [](const std::string& schema) { return member(schema).message; };
   EXPECT_THAT(say(R"({"type": "string", "pattern": "^a{1}{2}$"})"), HasSubstr("a repetition of a repetition"));
