@@ -24,23 +24,32 @@ const json::value* TypedReader::referred(std::string path) {
     const json::value* to = document_.find_pointer(path, ec);
     return ec ? nullptr : to;
   }
-  if (!anchors_) {
-    anchors_.emplace();
-    std::vector<const json::value*> open{&document_};
-    while (!open.empty()) {
-      const json::value& v = *open.back();
-      open.pop_back();
-      if (const json::array* a = v.if_array())
-        for (const json::value& x : *a) open.push_back(&x);
-      if (const json::object* o = v.if_object()) {
-        for (const auto& m : *o) open.push_back(&m.value());
-        if (const json::value* anchor = o->if_contains("$anchor"); anchor && anchor->is_string())
-          anchors_->emplace(std::string(view(anchor->get_string())), &v);
-      }
-    }
+  const auto at = marks().anchors.find(path);
+  return at == marks().anchors.end() ? nullptr : at->second;
+}
+
+/// Anchors of the document, and its schemas that stand in one with an $id of its own: those have anchors and references of their own
+/// [JSON Schema 2020-12, 8.2.1]. An $id of a fragment alone was an anchor, up to draft 7.
+const TypedReader::Marks& TypedReader::marks() {
+  if (marks_) return *marks_;
+  marks_.emplace();
+  std::vector<std::pair<const json::value*, bool>> open{{&document_, false}};
+  while (!open.empty()) {
+    auto [v, embedded] = open.back();
+    open.pop_back();
+    if (const json::array* a = v->if_array())
+      for (const json::value& x : *a) open.emplace_back(&x, embedded);
+    const json::object* o = v->if_object();
+    if (o == nullptr) continue;
+    const json::value *id = o->if_contains("$id"), *anchor = o->if_contains("$anchor");
+    embedded = embedded || (v != &document_ && id && id->is_string() && !id->get_string().starts_with("#"));
+    if (embedded)
+      marks_->embedded.insert(v);
+    else if (anchor && anchor->is_string())
+      marks_->anchors.emplace(std::string(view(anchor->get_string())), v);
+    for (const auto& m : *o) open.emplace_back(&m.value(), embedded);
   }
-  const auto at = anchors_->find(path);
-  return at == anchors_->end() ? nullptr : at->second;
+  return *marks_;
 }
 
 void TypedReader::reference(const json::value& v, const Part& at, Place& place) {
@@ -52,6 +61,9 @@ void TypedReader::reference(const json::value& v, const Part& at, Place& place) 
       name = name.size() == own.size() ? "#" : name[own.size()] == '#' ? name.substr(own.size()) : name;
   if (!name.starts_with("#"))
     return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
+  if (marks().embedded.contains(at.schema))
+    return not_done(pointer, fmt::format("expected no reference in a schema with an $id of its own, which it is into, got '{}'",
+                                         shown(name)));
   int times = 0, length = 0;
   std::set<std::string_view> names{name};
   for (const Trail* t = at.trail.get(); t != nullptr; t = t->before.get(), ++length) {

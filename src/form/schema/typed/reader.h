@@ -123,7 +123,13 @@ class TypedReader {
   bool group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
   bool own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   void type(const json::value& v, const Part& at, Place& place);
+  struct Marks {
+    std::map<std::string, const json::value*> anchors;
+    std::set<const json::value*> embedded;
+  };
+  const Marks& marks();
   const json::value* referred(std::string path);
+  const json::value& alone_referred(const json::value& v);
   void reference(const json::value& v, const Part& at, Place& place);
   void negation(const json::value& v, const Part& at, Place& place);
   void presence(PresenceRulePtr rule, const std::string& pointer, Place& place);
@@ -184,7 +190,7 @@ class TypedReader {
   int64_t work_ = 0;
   const int64_t automata_before_ = ByteDfa::work();
   std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;   // by what is said of a value
-  std::optional<std::map<std::string, const json::value*>> anchors_;  // of the document, once one is asked for
+  std::optional<Marks> marks_;                                       // once they are asked for
   size_t nodes_ = 0;
   int looking_ = 0;
   uint32_t unmade_ = 0;                                // of the place of which no node was made last: what is valid there all the same
