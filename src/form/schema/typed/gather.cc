@@ -369,15 +369,20 @@ bool is_list(const json::object& o) {
 
 }  // namespace
 
+/// What a schema that is a reference and nothing else refers to.
+const json::value& TypedReader::alone_referred(const json::value& v) {
+  const json::object* o = v.if_object();
+  const json::value* to = o && o->size() == 1 ? o->if_contains("$ref") : nullptr;
+  if (!to || !to->is_string() || !to->get_string().starts_with("#") || marks().embedded.contains(&v)) return v;
+  const json::value* schema = referred(std::string(view(to->get_string()).substr(1)));
+  return schema ? *schema : v;
+}
+
 /// Names that are a list: what else an object may have, it may have under these alone.
 void TypedReader::property_names(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/propertyNames";
-  const json::object* o = v.if_object();
-  const json::value* to = o ? o->if_contains("$ref") : nullptr;
-  boost::system::error_code ec;
-  if (to && to->is_string() && to->get_string().starts_with("#") && o->size() == 1)
-    if (const json::value* schema = document_.find_pointer(view(to->get_string()).substr(1), ec); schema && !ec)
-      o = schema->if_object();
+  const json::value& names_are = alone_referred(v);
+  const json::object* o = names_are.if_object();
   const json::value* words = o ? o->if_contains("enum") : nullptr;
   const json::value* word = o ? o->if_contains("const") : nullptr;
   std::vector<std::string> names;
@@ -387,11 +392,11 @@ void TypedReader::property_names(const json::value& v, const Part& at, Place& pl
   if (word) take(*word);
   if (words && words->is_array())
     for (const json::value& name : words->get_array()) take(name);
-  const bool any = v.is_bool() ? v.get_bool() : o && std::all_of(o->begin(), o->end(), [](const auto& m) {
+  const bool any = names_are.is_bool() ? names_are.get_bool() : o && std::all_of(o->begin(), o->end(), [](const auto& m) {
                                                   return std::string_view(m.key()) == "type" && m.value() == "string";
                                                 });
   if (any) return;
-  const bool none = v.is_bool();
+  const bool none = names_are.is_bool();
   if (!none && !(o && is_list(*o))) {
     if (o == nullptr) return bad(pointer, fmt::format("expected a schema, got {}", shown_json(v)));
     place.hinted |= kObject;

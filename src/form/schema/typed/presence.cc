@@ -104,6 +104,12 @@ int64_t PresenceRule::size() const {
   return n;
 }
 
+int64_t PresenceRule::counted() const {
+  int64_t n = kind == Kind::kCount ? std::max(least, most + 1) : 0;
+  for (const PresenceRulePtr& r : of) n = std::max(n, r->counted());
+  return n;
+}
+
 std::optional<std::string> PresenceRule::unknown(std::span<const std::string> members, bool asked) const {
   if (kind == Kind::kHas && asked && std::find(members.begin(), members.end(), key) == members.end()) return key;
   for (const PresenceRulePtr& r : of)

@@ -27,6 +27,8 @@ struct PresenceRule {
   bool holds_for_others() const;
   /// Names and counts in it; 0: it says nothing of members.
   int64_t size() const;
+  /// The most members that a count in it speaks of.
+  int64_t counted() const;
   /// Some member that it asks for and `members` does not name.
   std::optional<std::string> unknown(std::span<const std::string> members, bool asked = true) const;
 };

@@ -160,6 +160,19 @@ bool TypedReader::add_patterns(const Place& place, Place& known) {
   return sound;
 }
 
+namespace {
+
+/// Is there a set of these members and of others that the rule allows?
+bool met_by_more(const PresenceRule& rule, std::vector<std::string> names) {
+  while (const auto name = rule.unknown(names)) names.push_back(*name);
+  const int64_t more = std::min(rule.counted(), static_cast<int64_t>(Presence::kMostMembers));
+  for (int64_t i = 0; i < more; ++i) names.push_back(fmt::format("{}\n", i));  // which no rule speaks of by its name
+  const auto presence = Presence::make(rule, names);
+  return !presence || presence->start() != Presence::kNever;
+}
+
+}  // namespace
+
 /// Rules about which members there are, and how many. False: no object is valid, or an error was added.
 bool TypedReader::add_presence(const Place& place, TypedNode& object, std::string* why) {
   std::vector<std::string> names;
@@ -185,10 +198,17 @@ bool TypedReader::add_presence(const Place& place, TypedNode& object, std::strin
       return not_done(pointer, fmt::format("expected names of properties, got '{}'", shown(*name))), false;
     rules.push_back(rule);
   }
-  object.presence = Presence::make(*all_of(std::move(rules)), names);
+  object.presence = Presence::make(*all_of(rules), names);
   if (!object.presence)
     return not_done(place.pointer, "expected rules about which members there are in fewer cases, got more"), false;
   if (object.presence->start() == Presence::kNever) {
+    const bool more = !place.names && !(place.closed && place.pattern_properties.empty());
+    rules.push_back(member_count(place.min_properties, place.max_properties));
+    if (more && !place.presence.empty() && met_by_more(*all_of(std::move(rules)), names))
+      return not_done(place.presence.front().second, fmt::format("expected rules that the {} members which properties names meet, "
+                                                                 "got some that more members would",
+                                                                 all)),
+             false;
     *why = place.presence.empty()
                ? "minProperties and maxProperties exclude its members"
                : "no set of members is what required, minProperties, maxProperties and the rules about them allow";

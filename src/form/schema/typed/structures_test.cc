@@ -117,5 +117,35 @@ TEST(References, InSchemasWithAnIdOfTheirOwnAreRefused) {
       << "an anchor of another schema";
 }
 
+TEST(PropertyNames, MayReferToTrueOrFalse) {
+  const auto names = [](const std::string& value) {
+    return outcome_of(R"({"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": {"$ref": "#/$defs/any"},
+                          "$defs": {"any": )" + value + "}}");
+  };
+  EXPECT_EQ(names("true").message, "");
+  EXPECT_EQ(names("false").message, "");
+}
+
+TEST(Refusals, AlternativesBesideEachOtherHaveABound) {
+  std::string all;
+  for (int i = 0; i < 60; ++i) all += fmt::format(R"({}{{"anyOf": [{{"maxLength": {}}}]}})", i > 0 ? ", " : "", 5 + i);
+  const Outcome o = member(R"({"type": "string", "allOf": [)" + all + "]}");
+  EXPECT_EQ(o.kind, ErrorKind::kUnsupported);
+  EXPECT_THAT(o.message, HasSubstr("#/properties/v: expected at most 48 levels of alternatives, got more"));
+}
+
+/// Members that no properties name could meet a rule, which is no mistake then.
+TEST(Refusals, RulesThatMoreMembersMeetAreNotDone) {
+  const std::string one = R"({"properties": {"a": {"type": "null"}}, "type": "object", )";
+  for (const char* rule : {R"("anyOf": [{"minProperties": 2}]})", R"("not": {"maxProperties": 1}})"}) {
+    const Outcome o = outcome_of(one + rule);
+    EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << rule << o.message;
+    EXPECT_THAT(o.message, HasSubstr("expected rules that the 1 members which properties names meet")) << rule;
+  }
+  for (const char* rule : {R"("anyOf": [{"minProperties": 2}], "maxProperties": 1})", R"("anyOf": [{"minProperties": 2}], "additionalProperties": false})",
+                           R"("anyOf": [{"minProperties": 2}], "propertyNames": {"enum": ["a"]}})"})
+    EXPECT_EQ(outcome_of(one + rule).kind, ErrorKind::kBadInput) << rule;
+}
+
 }  // namespace
 }  // namespace slip

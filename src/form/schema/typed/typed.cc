@@ -118,6 +118,8 @@ TypedPtr TypedReader::node_of(Place place, int depth, std::string* why) {
 }
 
 TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
+  if (depth > kDeepest)
+    return not_done(place.pointer, fmt::format("expected at most {} levels of alternatives, got more", kDeepest)), nullptr;
   const Group group = std::move(place.groups.back());
   place.groups.pop_back();
   int64_t waiting = 0;
