@@ -146,10 +146,16 @@ TEST(ChatTemplates, WhatCannotBeComputedNamesTheLine) {
   EXPECT_THAT(rendered("{{ strftime_now('%H') }}"), HasSubstr("expected a format of days, months and years"));
 }
 
-std::string times(std::string_view s) {
+std::string times(std::string_view s, int n = 5000) {
   std::string out;
-  for (int i = 0; i < 5000; ++i) out += s;
+  for (int i = 0; i < n; ++i) out += s;
   return out;
+}
+
+// A macro that calls itself below so many loops and operators: each alone is within its limit, together they took 25 MB of stack.
+std::string recursion(int loops, std::string_view chain, int links) {
+  return fmt::format("{{% macro m() %}}{}{{{{ m(){} }}}}{}{{% endmacro %}}{{{{ m() }}}}", times("{% for i in [1] %}", loops),
+                     times(chain, links), times("{% endfor %}", loops));
 }
 
 TEST(ChatTemplates, HostileOnesComeToAnEnd) {
@@ -170,6 +176,8 @@ TEST(ChatTemplates, HostileOnesComeToAnEnd) {
       fmt::format("{{{{ x{} }}}}", times(".a")),
       times("{% if x %}"),
       fmt::format("{{% if x %}}{}{{% endif %}}", times("{% elif x %}")),
+      recursion(20, " ~ 1", 240),
+      recursion(180, " or x", 240),
   };
   for (const std::string& source : sources) {
     const auto t = Template::compile(source, "f");
@@ -177,6 +185,13 @@ TEST(ChatTemplates, HostileOnesComeToAnEnd) {
     const auto text = t->render({});
     EXPECT_FALSE(text) << source.substr(0, 60);
   }
+}
+
+TEST(ChatTemplates, BlocksCallsAndExpressionsAreCountedTogether) {
+  EXPECT_THAT(rendered(recursion(20, " ~ 1", 240)),
+              HasSubstr("expected at most 400 blocks, calls and expressions inside of each other, got more"));
+  EXPECT_EQ(rendered(fmt::format("{{{{ 1{} }}}}", times(" + 1", 240))), "241");
+  EXPECT_EQ(rendered(fmt::format("{}x{}", times("{% for i in [1] %}", 190), times("{% endfor %}", 190))), "x");
 }
 
 // Values are compared, looked through and freed by recursion.
