@@ -348,7 +348,7 @@ class Run {
       out.push_back((*list)[static_cast<size_t>(i)]);
       if (__builtin_add_overflow(i, step, &i)) break;
     }
-    SLIP_TRY_(budget_.take(static_cast<int64_t>(out.size()), static_cast<int64_t>(out.size()) * 40));
+    SLIP_TRY_(budget_.take(static_cast<int64_t>(out.size()), 0));
     return Value(std::move(out));
   }
 

@@ -239,6 +239,36 @@ TEST(ChatTemplates, CopiesOfListsPayForTheirTexts) {
   EXPECT_EQ(rendered("{% set x = ['a' * 1000, 'b'] + ['c'] %}{{ x[::-1][0] }}{{ x | length }}"), "c3");
 }
 
+TEST(ChatTemplates, CopiesInListsAndJsonPayForTheirTexts) {
+  const std::string late = "got one that takes too long or writes too much";
+  const std::string text = "{% set s = 'a' * 1000000 %}";
+  for (const char* list :
+       {"range(100000) | map(attribute='x', default=s) | list", "range(20000) | map(attribute='x') | map('default', s) | list",
+        "[{'k': s}] | map(attribute='k') | list"})
+    EXPECT_THAT(rendered(fmt::format("{}{{% set n = namespace(x=0) %}}{{% for i in range(40) %}}{{% set x = {} %}}{{% endfor %}}",
+                                     text, list)),
+                HasSubstr(late))
+        << list;
+  const std::string references =
+      text + "{% set n = namespace(x=[{'k': s, s: 1}]) %}{% for i in range(15) %}{% set n.x = n.x + n.x %}{% endfor %}";
+  for (const char* list : {"n.x | map('list') | list", "n.x | tojson", "n.x | map('items') | list", "n.x | map('dictsort') | list",
+                           "n.x | sort(attribute='k') | list"})
+    EXPECT_THAT(rendered(fmt::format("{}{{% set y = {} %}}", references, list)), HasSubstr(late)) << list;
+  EXPECT_EQ(rendered(references + "{{ n.x | length }}"), "32768");
+}
+
+TEST(ChatTemplates, BlanksOfIndentsAreNotFree) {
+  const std::string late = "got one that takes too long or writes too much";
+  EXPECT_THAT(rendered("{% set s = ('a\n' * 2000000) | indent(64) %}"), HasSubstr(late));
+  std::string deep = "1";
+  for (int i = 0; i < 80; ++i) deep = "[" + deep + "]";
+  EXPECT_THAT(
+      rendered(fmt::format("{{% set n = namespace(x=[{}]) %}}{{% for i in range(9) %}}{{% set n.x = n.x + n.x %}}{{% endfor %}}"
+                           "{{% set x = n.x | tojson(indent=16) %}}",
+                           deep)),
+      HasSubstr(late));
+}
+
 // As Python's str.isspace and str.splitlines have them: an ideographic space, U+001F, U+0085, U+2028.
 TEST(ChatTemplates, BlanksAreUnicodes) {
   EXPECT_EQ(rendered("<{{ '\\u3000\\u001f a\\u00a0b \\u2003'.strip() }}>"), "<a\u00a0b>");

@@ -27,20 +27,22 @@ Status only(std::string_view filter, const Arguments& a, size_t most, std::initi
   return {};
 }
 
-// a.b.0 of an element.
-Result<Value> attribute_of(const Value& value, std::string_view path, Budget& budget) {
-  Value at = value;
+constexpr size_t kByName = SIZE_MAX;  // the place of an argument that has none
+
+// a.b of an element, or what stands for it, as a copy that is paid for.
+Result<Value> attribute_of(const Value& value, std::string_view path, Budget& budget, const Value& other = Value()) {
+  const Value* at = &value;
   while (!path.empty()) {
     const size_t dot = std::min(path.find('.'), path.size());
     const std::string_view name = path.substr(0, dot);
     path.remove_prefix(std::min(dot + 1, path.size()));
-    const Dict* d = at.dict();
+    const Dict* d = at->dict();
     if (d) SLIP_TRY_(budget.look_in(d->entries.size()));
     const Value* v = d ? d->find(name) : nullptr;
-    Value next = v ? *v : Value();
-    at = std::move(next);
+    at = v && !v->undefined() ? v : &other;
   }
-  return at;
+  SLIP_TRY_(budget.take(0, copied_bytes(*at)));
+  return *at;
 }
 
 Result<Value> filter_trim(const Value& v, const Arguments& a, Budget& budget) {
@@ -99,7 +101,7 @@ Result<Value> filter_int(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY_(only("int", a, 2, {"default", "base"}));
   const Value other = a.at(0, "default").undefined() ? Value(0) : a.at(0, "default");
   int64_t base = 10, i = 0;
-  if (const Value given = a.at(1, "base"); !given.undefined() && (!given.integer(base) || base != 10))
+  if (const Value& given = a.at(1, "base"); !given.undefined() && (!given.integer(base) || base != 10))
     return unsupported("int: expected numbers of base 10, got another base");
   if (v.undefined()) return bad_input("int: expected a number or a string, got an undefined value");
   if (v.integer(i)) return Value(i);
@@ -121,7 +123,7 @@ Result<Value> filter_int(const Value& v, const Arguments& a, Budget& budget) {
 }
 Result<Value> filter_default(const Value& v, const Arguments& a, Budget&) {
   const bool instead = v.undefined() || (a.at(1, "boolean").truthy() && !v.truthy());
-  const Value other = a.at(0, "default_value");
+  const Value& other = a.at(0, "default_value");
   return instead ? (other.undefined() ? Value("") : other) : v;
 }
 Result<Value> filter_list(const Value& v, const Arguments&, Budget& budget) {
@@ -147,7 +149,7 @@ Result<Value> filter_reverse(const Value& v, const Arguments&, Budget& budget) {
 Result<Value> filter_join(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const List items, elements(v, budget));
   SLIP_TRY(const std::string between, to_text(a.at(0, "d")));
-  const Value attribute = a.at(1, "attribute");
+  const Value& attribute = a.at(1, "attribute");
   std::string out;
   for (size_t i = 0; i < items.size(); ++i) {
     Value item = items[i];
@@ -179,12 +181,12 @@ std::string in_ascii(std::string_view json) {
 Result<Value> filter_tojson(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY_(only("tojson", a, 2, {"ensure_ascii", "indent"}));
   int64_t indent = -1;
-  const Value given = a.at(1, "indent");
+  const Value& given = a.at(1, "indent");
   if (!given.undefined() && !given.none() && (!given.integer(indent) || indent < 0 || indent > 16))
     return bad_input("tojson: expected an indent of 0 to 16, got {}",
                      given.integer(indent) ? std::to_string(indent) : given.type_name());
   std::string out;
-  SLIP_TRY_(to_json(v, static_cast<int>(indent), 0, budget, out));
+  SLIP_TRY_(to_json(v, static_cast<int>(indent), budget, out));
   if (a.at(0, "ensure_ascii").truthy()) {
     SLIP_TRY_(budget.take(0, static_cast<int64_t>(out.size()) * 6));
     out = in_ascii(out);
@@ -210,7 +212,7 @@ Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget
 Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(List items, elements(v, budget));
   SLIP_TRY_(budget.take(static_cast<int64_t>(items.size()) * 16, 0));
-  const Value attribute = a.at(2, "attribute");
+  const Value& attribute = a.at(2, "attribute");
   const bool cased = a.at(1, "case_sensitive").truthy();
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) {
@@ -234,7 +236,7 @@ Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
 // Without letter case, as Jinja compares unless told otherwise. Python's set takes no lists and dictionaries.
 Result<Value> filter_unique(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY_(only("unique", a, 2, {"case_sensitive", "attribute"}));
-  const Value attribute = a.at(1, "attribute");
+  const Value& attribute = a.at(1, "attribute");
   if (!attribute.undefined() && !attribute.none() && !attribute.string())
     return unsupported("unique: expected an attribute's name, got {}", attribute.type_name());
   const bool cased = a.at(0, "case_sensitive").truthy();
@@ -261,20 +263,22 @@ Result<Value> filter_unique(const Value& v, const Arguments& a, Budget& budget) 
 }
 Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const List items, elements(v, budget));
-  const Value attribute = a.values.empty() ? a.at(9, "attribute") : Value(), filter = a.at(0, "");
   List out;
-  for (const Value& item : items) {
-    if (attribute.string()) {
-      SLIP_TRY(const Value found, attribute_of(item, *attribute.string(), budget));
-      const Value other = a.at(9, "default");
-      out.push_back(found.undefined() && !other.undefined() ? other : found);
-    } else if (filter.string() && is_filter(*filter.string())) {
-      SLIP_TRY(Value mapped, apply_filter(*filter.string(), item, {List(a.values.begin() + 1, a.values.end()), a.named}, budget));
-      out.push_back(std::move(mapped));
-    } else {
-      return unsupported("map: expected an attribute or a filter that is done, got {}",
-                         filter.string() ? *filter.string() : "neither");
+  if (const Value& attribute = a.at(kByName, "attribute"); a.values.empty() && attribute.string()) {
+    for (const Value& item : items) {
+      SLIP_TRY(Value found, attribute_of(item, *attribute.string(), budget, a.at(kByName, "default")));
+      out.push_back(std::move(found));
     }
+    return Value(std::move(out));
+  }
+  const Value& filter = a.at(0, "");
+  if (!filter.string() || !is_filter(*filter.string()))
+    return unsupported("map: expected an attribute or a filter that is done, got {}",
+                       filter.string() ? *filter.string() : "neither");
+  const Arguments rest{List(a.values.begin() + (a.values.empty() ? 0 : 1), a.values.end()), a.named};
+  for (const Value& item : items) {
+    SLIP_TRY(Value mapped, apply_filter(*filter.string(), item, rest, budget));
+    SLIP_TRY_(append(out, std::move(mapped), budget));
   }
   return Value(std::move(out));
 }
@@ -282,7 +286,7 @@ Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
 Result<Value> filter_select(const Value& v, const Arguments& a, Budget& budget, bool by_attribute, bool keep) {
   SLIP_TRY(const List items, elements(v, budget));
   const size_t first = by_attribute ? 1 : 0;
-  const Value attribute = a.at(0, ""), test = a.at(first, "");
+  const Value &attribute = a.at(0, ""), &test = a.at(first, "");
   if (by_attribute && !attribute.string()) return bad_input("selectattr: expected an attribute, got {}", attribute.type_name());
   if (!test.undefined() && (!test.string() || !is_test(*test.string())))
     return unsupported("select: expected a test that is done, got another");
@@ -309,12 +313,13 @@ Result<Value> filter_indent(const Value& v, const Arguments& a, Budget& budget) 
   if (width < 0 || width > 64) return bad_input("indent: expected a width of 0 to 64, got {}", width);
   const std::string blanks(static_cast<size_t>(width), ' ');
   const bool first = a.at(1, "first").truthy(), blank = a.at(2, "blank").truthy();
+  const auto lines = 1 + std::count(text.begin(), text.end(), '\n');
+  SLIP_TRY_(budget.take(0, static_cast<int64_t>(text.size()) + lines * width));
   std::string out = first ? blanks : "";
   for (size_t i = 0; i < text.size(); ++i) {
     out += text[i];
     if (text[i] == '\n' && i + 1 < text.size() && (blank || text[i + 1] != '\n')) out += blanks;
   }
-  SLIP_TRY_(budget.take(0, static_cast<int64_t>(out.size())));
   return Value(std::move(out));
 }
 Result<Value> filter_abs(const Value& v, const Arguments&, Budget& budget) {
@@ -377,11 +382,12 @@ Result<bool> divides(const Value& value, const Value& by) {
 
 }  // namespace
 
-Value Arguments::at(size_t place, std::string_view name) const {
+const Value& Arguments::at(size_t place, std::string_view name) const {
+  static const Value kAbsent;
   if (place < values.size()) return values[place];
   for (const auto& [key, value] : named)
     if (key == name) return value;
-  return {};
+  return kAbsent;
 }
 
 bool is_filter(std::string_view name) { return filters().contains(name); }
@@ -397,7 +403,7 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
 
 Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY_(budget.take(1, 0));
-  const Value other = a.at(0, "");
+  const Value& other = a.at(0, "");
   if (name == "defined" || name == "undefined") return v.undefined() == (name == "undefined");
   if (name == "none") return v.none();
   if (name == "string") return v.string() != nullptr;
@@ -431,19 +437,18 @@ Result<List> elements(const Value& value, Budget& budget) {
     SLIP_TRY_(budget.take(0, value.list_bytes()));
     out = *l;
   } else if (const Dict* d = value.dict()) {
-    for (const auto& [key, v] : d->entries) out.emplace_back(key);
+    for (const auto& [key, v] : d->entries) SLIP_TRY_(append(out, key, budget));
   } else if (const std::string* s = value.string()) {
     for (size_t i = 0; i < s->size();) {
       size_t n = 1;
       while (i + n < s->size() && (static_cast<unsigned char>((*s)[i + n]) & 0xC0) == 0x80) ++n;
-      SLIP_TRY_(budget.take(1, 40));
-      out.emplace_back(s->substr(i, n));
+      SLIP_TRY_(append(out, s->substr(i, n), budget));
       i += n;
     }
   } else if (!value.undefined()) {
     return bad_input("expected a list, a dictionary or a string to walk over, got {}", value.type_name());
   }
-  SLIP_TRY_(budget.take(static_cast<int64_t>(out.size()), static_cast<int64_t>(out.size()) * 40));
+  SLIP_TRY_(budget.take(static_cast<int64_t>(out.size()), 0));
   return out;
 }
 

@@ -43,7 +43,7 @@ std::string_view without_blanks(std::string_view s, bool left, bool right) {
 
 Result<Value> strip(std::string_view name, const std::string& s, const Arguments& a) {
   const bool left = name != "rstrip", right = name != "lstrip";
-  const Value given = a.at(0, "chars");
+  const Value& given = a.at(0, "chars");
   if (given.undefined() || given.none()) return Value(std::string(without_blanks(s, left, right)));
   SLIP_TRY(const std::string chars, need_string(name, given));
   if (std::any_of(chars.begin(), chars.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
@@ -67,7 +67,7 @@ List words_of(std::string_view s) {
 Result<Value> split(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
   int64_t most = -1;
   if (a.at(1, "maxsplit").integer(most) && most < 0) most = -1;
-  const Value separator = a.at(0, "sep");
+  const Value& separator = a.at(0, "sep");
   List out;
   SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
   if (separator.undefined() || separator.none()) {
@@ -197,22 +197,26 @@ Result<Value> of_string(std::string_view name, const std::string& s, const Argum
   return bad_input("expected a method of strings, got {}", name);
 }
 
-Result<Value> of_dict(std::string_view name, const Dict& d, const Arguments& a) {
+Result<Value> of_dict(std::string_view name, const Dict& d, const Arguments& a, Budget& budget) {
   if (name == "get") {
-    const Value key = a.at(0, "key");
+    const Value& key = a.at(0, "key");
+    SLIP_TRY_(budget.look_in(d.entries.size()));
     const Value* found = key.string() ? d.find(*key.string()) : nullptr;
     if (found) return *found;
-    const Value other = a.at(1, "default");
+    const Value& other = a.at(1, "default");
     return other.undefined() ? Value(None{}) : other;
   }
   List out;
   for (const auto& [key, value] : d.entries) {
     if (name == "keys") {
-      out.emplace_back(key);
+      SLIP_TRY_(append(out, key, budget));
     } else if (name == "values") {
-      out.push_back(value);
+      SLIP_TRY_(append(out, value, budget));
     } else if (name == "items") {
-      out.emplace_back(List{Value(key), value});
+      List pair;
+      SLIP_TRY_(append(pair, key, budget));
+      SLIP_TRY_(append(pair, value, budget));
+      SLIP_TRY_(append(out, std::move(pair), budget));
     } else {
       return bad_input("expected a method of dictionaries, got {}", name);
     }
@@ -253,8 +257,7 @@ Result<Value> call_method(std::string_view name, const Value& object, const Argu
   SLIP_TRY_(budget.take(1, 0));
   if (const std::string* s = object.string()) return of_string(name, *s, arguments, budget);
   if (const Dict* d = object.dict(); d && !d->is_namespace) {
-    SLIP_TRY_(budget.take(0, static_cast<int64_t>(d->entries.size()) * 40));
-    return of_dict(name, *d, arguments);
+    return of_dict(name, *d, arguments, budget);
   }
   return bad_input("expected a string or a dictionary to have .{}(), got {}", name, object.type_name());
 }

@@ -108,8 +108,8 @@ Result<Value> range(const Arguments& a, Budget& budget) {
   if (ends[2] == 0) return bad_input("range: expected a step other than 0, got 0");
   List out;
   for (int64_t i = ends[0]; ends[2] > 0 ? i < ends[1] : i > ends[1];) {
-    SLIP_TRY_(budget.take(1, 40));
-    out.push_back(i);
+    SLIP_TRY_(budget.take(1, 0));
+    SLIP_TRY_(append(out, i, budget));
     if (__builtin_add_overflow(i, ends[2], &i)) break;  // beyond any end
   }
   return Value(std::move(out));

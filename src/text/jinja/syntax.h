@@ -81,8 +81,8 @@ Result<NodePtr> parse(const std::vector<Token>& tokens, std::string_view where);
 struct Arguments {
   List values;
   std::vector<std::pair<std::string, Value>> named;
-  /// The argument at a place or by name; undefined when absent.
-  Value at(size_t place, std::string_view name) const;
+  /// The argument at a place or by name; undefined when absent. No copy, since one argument may serve many elements of a list.
+  const Value& at(size_t place, std::string_view name) const;
 };
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);

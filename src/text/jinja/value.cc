@@ -10,8 +10,18 @@ namespace slip::jinja {
 Listing::Listing(List list) : items(std::move(list)) {
   for (const Value& x : items) {
     depth = std::max(depth, 1 + x.depth());
-    bytes += 40 + (x.string() ? static_cast<int64_t>(x.string()->size()) : 0);
+    bytes += copied_bytes(x);
   }
+}
+
+int64_t copied_bytes(const Value& value) {
+  return static_cast<int64_t>(sizeof(Value) + (value.string() ? value.string()->size() : 0));
+}
+
+Status append(List& list, Value value, Budget& budget) {
+  SLIP_TRY_(budget.take(0, copied_bytes(value)));
+  list.push_back(std::move(value));
+  return {};
 }
 
 int64_t Value::list_bytes() const {
@@ -175,47 +185,80 @@ Result<std::string> to_text(const Value& value) {
   return bad_input("expected text or a number to print, got {}", value.type_name());
 }
 
-Status to_json(const Value& value, int indent, int depth, Budget& budget, std::string& out) {
-  SLIP_TRY_(budget.take(1, 8));
-  if (depth > kMostLevels) return bad_input("tojson: expected at most {} levels, got more", kMostLevels);
-  const auto line = [&](int level) {
-    if (indent >= 0) out += '\n' + std::string(static_cast<size_t>(indent) * static_cast<size_t>(level), ' ');
-  };
-  const char* comma = indent >= 0 ? "," : ", ";
-  if (const std::string* s = value.string()) {
-    SLIP_TRY_(budget.take(0, static_cast<int64_t>(s->size())));
-    escape(*s, out);
-  } else if (const List* l = value.list()) {
-    out += '[';
-    for (size_t i = 0; i < l->size(); ++i) {
-      if (i > 0) out += comma;
-      line(depth + 1);
-      SLIP_TRY_(to_json((*l)[i], indent, depth + 1, budget, out));
-    }
-    if (!l->empty()) line(depth);
-    out += ']';
-  } else if (const Dict* d = value.dict(); d && !d->is_namespace) {
-    out += '{';
-    for (size_t i = 0; i < d->entries.size(); ++i) {
-      if (i > 0) out += comma;
-      line(depth + 1);
-      escape(d->entries[i].first, out);
-      out += ": ";
-      SLIP_TRY_(to_json(d->entries[i].second, indent, depth + 1, budget, out));
-    }
-    if (!d->entries.empty()) line(depth);
-    out += '}';
-  } else if (value.none()) {
-    out += "null";
-  } else if (const bool* b = value.boolean()) {
-    out += *b ? "true" : "false";
-  } else if (value.is_number()) {
-    SLIP_TRY(const std::string text, to_text(value));
-    out += text;
-  } else {
-    return bad_input("tojson: expected a value that JSON has, got {}", value.type_name());
+namespace {
+
+// What a signed number of 64 bits, or punctuation and a word such as false, may take.
+constexpr int64_t kPlainBytes = 24;
+
+struct JsonWriter {
+  int indent;
+  Budget& budget;
+  std::string& out;
+
+  Status line(int level) {
+    if (indent < 0) return {};
+    const size_t blanks = static_cast<size_t>(indent) * static_cast<size_t>(level);
+    SLIP_TRY_(budget.take(0, static_cast<int64_t>(1 + blanks)));
+    out.append(1, '\n').append(blanks, ' ');
+    return {};
   }
-  return {};
+  // Escapes are paid for when they are known: six bytes for one at most.
+  Status quoted(std::string_view text) {
+    SLIP_TRY_(budget.take(0, static_cast<int64_t>(text.size())));
+    const size_t before = out.size();
+    escape(text, out);
+    return budget.take(0, static_cast<int64_t>(out.size() - before - text.size()));
+  }
+  Status comma(size_t place, int depth) {
+    if (place > 0) out += indent >= 0 ? "," : ", ";
+    return line(depth + 1);
+  }
+  Status list(const List& l, int depth) {
+    out += '[';
+    for (size_t i = 0; i < l.size(); ++i) {
+      SLIP_TRY_(comma(i, depth));
+      SLIP_TRY_(value(l[i], depth + 1));
+    }
+    if (!l.empty()) SLIP_TRY_(line(depth));
+    out += ']';
+    return {};
+  }
+  Status dict(const Dict& d, int depth) {
+    out += '{';
+    for (size_t i = 0; i < d.entries.size(); ++i) {
+      SLIP_TRY_(comma(i, depth));
+      SLIP_TRY_(quoted(d.entries[i].first));
+      out += ": ";
+      SLIP_TRY_(value(d.entries[i].second, depth + 1));
+    }
+    if (!d.entries.empty()) SLIP_TRY_(line(depth));
+    out += '}';
+    return {};
+  }
+  Status value(const Value& v, int depth) {
+    SLIP_TRY_(budget.take(1, kPlainBytes));
+    if (depth > kMostLevels) return bad_input("tojson: expected at most {} levels, got more", kMostLevels);
+    if (const std::string* s = v.string()) return quoted(*s);
+    if (const List* l = v.list()) return list(*l, depth);
+    if (const Dict* d = v.dict(); d && !d->is_namespace) return dict(*d, depth);
+    if (v.none()) {
+      out += "null";
+    } else if (const bool* b = v.boolean()) {
+      out += *b ? "true" : "false";
+    } else if (v.is_number()) {
+      SLIP_TRY(const std::string text, to_text(v));
+      out += text;
+    } else {
+      return bad_input("tojson: expected a value that JSON has, got {}", v.type_name());
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Status to_json(const Value& value, int indent, Budget& budget, std::string& out) {
+  return JsonWriter{indent, budget, out}.value(value, 0);
 }
 
 int64_t characters(std::string_view s) {

@@ -84,6 +84,9 @@ struct Value {
   const char* type_name() const;  // "a string", for messages
 };
 
+/// What a copy of a value takes where a list holds it: its place and, of a string, its text.
+int64_t copied_bytes(const Value& value);
+
 /// Of lists and dictionaries inside of each other: values are compared, written and freed by recursion.
 constexpr int kMostLevels = 100;
 
@@ -106,6 +109,8 @@ struct Budget {
   }
 };
 
+/// Puts a copy of a value at a list's end, which is paid for.
+Status append(List& list, Value value, Budget& budget);
 Result<bool> equal(const Value& a, const Value& b, Budget& budget);
 /// Python's `<` on two numbers or two strings; kBadInput for others.
 Result<bool> less(const Value& a, const Value& b);
@@ -114,7 +119,7 @@ Result<bool> contains(const Value& inside, const Value& value, Budget& budget);
 /// As {{ }} prints it; lists and dictionaries are refused.
 Result<std::string> to_text(const Value& value);
 /// json.dumps with ensure_ascii off; indent -1: on one line.
-Status to_json(const Value& value, int indent, int depth, Budget& budget, std::string& out);
+Status to_json(const Value& value, int indent, Budget& budget, std::string& out);
 /// Characters, not bytes, as Python counts them.
 int64_t characters(std::string_view s);
 /// The characters [begin, end) of valid UTF-8.
