@@ -32,13 +32,13 @@ class Run {
   Result<Value> look_up(const std::string& name) {
     for (size_t i = scopes_.size(); i-- > 0;) {
       if (i >= 2 && i < base_) i = 1;
-      SLIP_TRY_(budget_.look_in(scopes_[i].entries.size()));
+      SLIP_TRY_(budget_.look_in(scopes_[i].entries.size(), name));
       if (const Value* v = scopes_[i].find(name)) return *v;
     }
     return Value();
   }
   Status set(const std::string& name, Value value) {
-    SLIP_TRY_(budget_.look_in(scopes_.back().entries.size()));
+    SLIP_TRY_(budget_.look_in(scopes_.back().entries.size(), name));
     scopes_.back().set(name, std::move(value));
     return {};
   }
@@ -146,7 +146,7 @@ class Run {
     SLIP_TRY(Value value, eval(*n.kids[0]));
     SLIP_TRY(const bool nested, holds_namespace(value));
     if (nested) return unsupported("expected a value without namespaces in it, got one with");
-    SLIP_TRY_(budget_.look_in(dict->entries.size()));
+    SLIP_TRY_(budget_.look_in(dict->entries.size(), n.text));
     dict->set(n.text, std::move(value));
     return {};
   }
@@ -281,7 +281,7 @@ class Run {
       SLIP_TRY(const Value key, eval(*n.kids[i]));
       SLIP_TRY(Value value, eval(*n.kids[i + 1]));
       if (!key.string()) return unsupported("expected strings as keys of a dictionary, got {}", key.type_name());
-      SLIP_TRY_(budget_.look_in(dict.entries.size()));
+      SLIP_TRY_(budget_.look_in(dict.entries.size(), *key.string()));
       dict.set(*key.string(), std::move(value));
     }
     return Value(std::move(dict));
@@ -298,7 +298,7 @@ class Run {
   Result<Value> attribute(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
     if (const Dict* d = object.dict()) {
-      SLIP_TRY_(budget_.look_in(d->entries.size()));
+      SLIP_TRY_(budget_.look_in(d->entries.size(), n.text));
       const Value* v = d->find(n.text);
       return v ? *v : Value();
     }
@@ -309,7 +309,7 @@ class Run {
   Result<Value> index(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
     SLIP_TRY(const Value key, eval(*n.kids[1]));
-    if (const Dict* d = object.dict()) SLIP_TRY_(budget_.look_in(d->entries.size()));
+    if (const Dict* d = object.dict(); d && key.string()) SLIP_TRY_(budget_.look_in(d->entries.size(), *key.string()));
     return element(object, key);
   }
 

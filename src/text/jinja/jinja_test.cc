@@ -228,6 +228,30 @@ TEST(ChatTemplates, SearchesAreNotFree) {
   EXPECT_THAT(rendered(entries), HasSubstr(late));
 }
 
+TEST(ChatTemplates, ComparisonsPayForLongTexts) {
+  const std::string late = "got one that takes too long or writes too much";
+  const std::string texts =
+      "{% set s = 'a' * 1000000 %}{% set t = 'a' * 999999 ~ 'b' %}{% set n = namespace(x=[[s, {s: 1}]]) %}"
+      "{% for i in range(15) %}{% set n.x = n.x + n.x %}{% endfor %}";
+  for (const char* compared :
+       {"n.x | select('eq', [t, {}])", "n.x | map('last') | map(attribute=t)", "n.x | map('last') | select('eq', {t: 1})"})
+    EXPECT_THAT(rendered(fmt::format("{}{{% set y = {} | list %}}", texts, compared)), HasSubstr(late)) << compared;
+  EXPECT_EQ(rendered("{{ 'a' * 100000 < 'a' * 100001 }} {{ 'a' * 100000 == 'a' * 100000 }} {{ 'b' >= 'a' }} {{ 'b' <= 'a' }}"),
+            "True True True False");
+}
+
+TEST(ChatTemplates, IntegersAreComparedExactly) {
+  const std::string two = "{% set a = 9007199254740993 %}{% set b = 9007199254740992 %}";
+  EXPECT_EQ(
+      rendered(two +
+               "{{ a == b }} {{ a > b }} {{ b < a }} {{ a <= b }} {{ a == 9007199254740992.0 }} {{ a > 9007199254740992.0 }}"),
+      "False True True False False True");
+  EXPECT_EQ(
+      rendered(
+          "{{ 1 == 1.0 }} {{ 1 < 1.5 }} {{ -1 > -1.5 }} {{ 1.5 > 1 }} {{ true == 1 }} {{ 1 < 1000000000000.0 * 1000000000000 }}"),
+      "True True True True True True");
+}
+
 TEST(ChatTemplates, CopiesOfListsPayForTheirTexts) {
   const std::string late = "got one that takes too long or writes too much";
   const std::string doubled =

@@ -37,7 +37,7 @@ Result<Value> attribute_of(const Value& value, std::string_view path, Budget& bu
     const std::string_view name = path.substr(0, dot);
     path.remove_prefix(std::min(dot + 1, path.size()));
     const Dict* d = at->dict();
-    if (d) SLIP_TRY_(budget.look_in(d->entries.size()));
+    if (d) SLIP_TRY_(budget.look_in(d->entries.size(), name));
     const Value* v = d ? d->find(name) : nullptr;
     at = v && !v->undefined() ? v : &other;
   }
@@ -193,12 +193,17 @@ Result<Value> filter_tojson(const Value& v, const Arguments& a, Budget& budget) 
   }
   return Value(std::move(out));
 }
+// An element among others that are sorted: it is compared some 16 times.
+Status pay_for_place(const Value& key, Budget& budget) {
+  constexpr int64_t kComparisons = 16;  // the binary logarithm of 65,536 elements
+  return budget.take(kComparisons * (1 + copied_bytes(key) / kBytesPerStep), 0);
+}
 Result<Value> filter_items(const Value& v, const Arguments& a, Budget& budget) { return call_method("items", v, a, budget); }
 Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget) {
   if (!a.values.empty() || !a.named.empty()) return unsupported("dictsort: expected no arguments, got some");
   SLIP_TRY(const Value items, call_method("items", v, a, budget));
   List sorted = *items.list();
-  SLIP_TRY_(budget.take(static_cast<int64_t>(sorted.size()) * 16, 0));
+  for (const Value& pair : sorted) SLIP_TRY_(pay_for_place((*pair.list())[0], budget));
   const auto key = [](const Value& pair) {
     std::string k = *(*pair.list())[0].string();
     std::transform(k.begin(), k.end(), k.begin(),
@@ -211,7 +216,6 @@ Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget
 // Without letter case, as Jinja sorts unless told otherwise.
 Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(List items, elements(v, budget));
-  SLIP_TRY_(budget.take(static_cast<int64_t>(items.size()) * 16, 0));
   const Value& attribute = a.at(2, "attribute");
   const bool cased = a.at(1, "case_sensitive").truthy();
   std::vector<std::pair<Value, Value>> keyed;
@@ -223,12 +227,14 @@ Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
     if (key.string() && !cased) {
       SLIP_TRY(key, call_method("lower", key, {}, budget));
     }
-    if (!keyed.empty()) SLIP_TRY_(less(key, keyed[0].first));  // all of one kind, or refused here
+    if (!keyed.empty()) SLIP_TRY_(order(key, keyed[0].first));  // all of one kind, or refused here
+    SLIP_TRY_(pay_for_place(key, budget));
     keyed.emplace_back(std::move(key), std::move(item));
   }
   const bool reverse = a.at(0, "reverse").truthy();
-  std::stable_sort(keyed.begin(), keyed.end(),
-                   [&](const auto& x, const auto& y) { return *(reverse ? less(y.first, x.first) : less(x.first, y.first)); });
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
+    return *(reverse ? order(y.first, x.first) : order(x.first, y.first)) < 0;
+  });
   List sorted;
   for (auto& [key, item] : keyed) sorted.push_back(std::move(item));
   return Value(std::move(sorted));

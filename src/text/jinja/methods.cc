@@ -200,7 +200,7 @@ Result<Value> of_string(std::string_view name, const std::string& s, const Argum
 Result<Value> of_dict(std::string_view name, const Dict& d, const Arguments& a, Budget& budget) {
   if (name == "get") {
     const Value& key = a.at(0, "key");
-    SLIP_TRY_(budget.look_in(d.entries.size()));
+    if (key.string()) SLIP_TRY_(budget.look_in(d.entries.size(), *key.string()));
     const Value* found = key.string() ? d.find(*key.string()) : nullptr;
     if (found) return *found;
     const Value& other = a.at(1, "default");

@@ -74,9 +74,9 @@ Result<bool> holds_between(const std::string& op, const Value& left, const Value
     SLIP_TRY(const bool inside, contains(right, left, budget));
     return inside == (op == "in");
   }
-  SLIP_TRY(const bool below, less(left, right));
-  SLIP_TRY(const bool above, less(right, left));
-  return op == "<" ? below : op == ">" ? above : op == "<=" ? !above : !below;
+  if (left.string() && right.string()) SLIP_TRY_(budget.compare(*left.string(), *right.string()));
+  SLIP_TRY(const std::partial_ordering found, order(left, right));
+  return op == "<" ? found < 0 : op == ">" ? found > 0 : op == "<=" ? found <= 0 : found >= 0;
 }
 
 Result<Value> element(const Value& object, const Value& key) {

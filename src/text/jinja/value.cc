@@ -82,12 +82,33 @@ const char* Value::type_name() const {
   return kNames[v.index()];
 }
 
+namespace {
+
+// Exact, where a double does not have the digits of an integer.
+std::partial_ordering order_of_numbers(const Value& a, const Value& b) {
+  int64_t x = 0, y = 0;
+  const bool whole_a = a.integer(x), whole_b = b.integer(y);
+  if (whole_a && whole_b) return x <=> y;
+  if (!whole_a && !whole_b) return a.number() <=> b.number();
+  if (whole_b) return 0 <=> order_of_numbers(b, a);
+  const double d = b.number();
+  if (!(std::fabs(d) < 0x1p63)) return 0.0 <=> d;
+  const auto below = static_cast<int64_t>(d);  // cut off towards 0
+  return x != below ? x <=> below : static_cast<double>(below) <=> d;
+}
+
+}  // namespace
+
 Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
   SLIP_TRY_(budget.take(1, 0));
-  if (a.is_number() && b.is_number()) return a.number() == b.number();
+  if (a.is_number() && b.is_number()) return order_of_numbers(a, b) == 0;
   if (a.v.index() != b.v.index()) return false;
   if (a.undefined() || a.none()) return true;
-  if (a.string()) return *a.string() == *b.string();
+  if (a.string()) {
+    if (a.string()->size() != b.string()->size()) return false;
+    SLIP_TRY_(budget.compare(*a.string(), *b.string()));
+    return *a.string() == *b.string();
+  }
   if (a.list()) {
     if (a.list()->size() != b.list()->size()) return false;
     for (size_t i = 0; i < a.list()->size(); ++i) {
@@ -100,7 +121,7 @@ Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
     if (a.dict() == b.dict()) return true;
     if (a.dict()->is_namespace || a.dict()->entries.size() != b.dict()->entries.size()) return false;
     for (const auto& [key, value] : a.dict()->entries) {
-      SLIP_TRY_(budget.look_in(b.dict()->entries.size()));
+      SLIP_TRY_(budget.look_in(b.dict()->entries.size(), key));
       const Value* other = b.dict()->find(key);
       if (!other) return false;
       SLIP_TRY(const bool same, equal(value, *other, budget));
@@ -111,9 +132,9 @@ Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
   return std::get<const Node*>(a.v) == std::get<const Node*>(b.v);
 }
 
-Result<bool> less(const Value& a, const Value& b) {
-  if (a.is_number() && b.is_number()) return a.number() < b.number();
-  if (a.string() && b.string()) return *a.string() < *b.string();  // UTF-8 orders as its characters do
+Result<std::partial_ordering> order(const Value& a, const Value& b) {
+  if (a.is_number() && b.is_number()) return order_of_numbers(a, b);
+  if (a.string() && b.string()) return std::partial_ordering(*a.string() <=> *b.string());  // UTF-8 orders as its characters do
   return bad_input("expected two numbers or two strings to compare, got {} and {}", a.type_name(), b.type_name());
 }
 
@@ -131,8 +152,9 @@ Result<bool> contains(const Value& inside, const Value& value, Budget& budget) {
     return false;
   }
   if (const Dict* d = inside.dict()) {
-    SLIP_TRY_(budget.look_in(d->entries.size()));
-    return value.string() && d->find(*value.string()) != nullptr;
+    if (!value.string()) return false;
+    SLIP_TRY_(budget.look_in(d->entries.size(), *value.string()));
+    return d->find(*value.string()) != nullptr;
   }
   if (inside.undefined()) return false;
   return bad_input("expected a string, a list or a dictionary to look in, got {}", inside.type_name());

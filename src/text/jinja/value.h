@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of the template language, and what rendering one template may cost.
 #pragma once
+#include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -90,6 +92,7 @@ int64_t copied_bytes(const Value& value);
 /// Of lists and dictionaries inside of each other: values are compared, written and freed by recursion.
 constexpr int kMostLevels = 100;
 
+constexpr int64_t kKeysPerStep = 64, kBytesPerStep = 4096;
 /// 1 million steps and 16 MB of text and lists: hundreds of times what a prompt of a few pages takes. A step is a node of the tree, 64
 /// keys that were looked at, or 4,096 bytes that were compared; so the dearest template takes seconds, not minutes.
 struct Budget {
@@ -101,19 +104,25 @@ struct Budget {
       return bad_input("expected a template that comes to an end, got one that takes too long or writes too much");
     return {};
   }
-  /// Before a key is looked for in so many entries.
-  Status look_in(size_t entries) { return take(static_cast<int64_t>(entries / 64), 0); }
+  /// Before a key is looked for in so many entries, whose keys may be as long.
+  Status look_in(size_t entries, std::string_view key) {
+    return take(static_cast<int64_t>(entries / kKeysPerStep + entries * key.size() / kBytesPerStep), 0);
+  }
+  /// Before two texts are compared.
+  Status compare(std::string_view a, std::string_view b) {
+    return take(static_cast<int64_t>(std::min(a.size(), b.size()) / kBytesPerStep), 0);
+  }
   /// Before all places of a text in another are looked for: std::string's search compares the two at every byte.
   Status look_for(std::string_view text, std::string_view inside) {
-    return take(static_cast<int64_t>(text.size() * inside.size() / 4096), 0);
+    return take(static_cast<int64_t>(text.size() * inside.size() / kBytesPerStep), 0);
   }
 };
 
 /// Puts a copy of a value at a list's end, which is paid for.
 Status append(List& list, Value value, Budget& budget);
 Result<bool> equal(const Value& a, const Value& b, Budget& budget);
-/// Python's `<` on two numbers or two strings; kBadInput for others.
-Result<bool> less(const Value& a, const Value& b);
+/// Of two numbers or two strings, as Python has it; kBadInput for others. The caller pays for texts (Budget::compare).
+Result<std::partial_ordering> order(const Value& a, const Value& b);
 /// Python's `in`.
 Result<bool> contains(const Value& inside, const Value& value, Budget& budget);
 /// As {{ }} prints it; lists and dictionaries are refused.
