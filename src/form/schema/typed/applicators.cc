@@ -62,8 +62,8 @@ void TypedReader::reference(const json::value& v, const Part& at, Place& place) 
   if (!name.starts_with("#"))
     return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
   if (marks().embedded.contains(at.schema))
-    return not_done(pointer, fmt::format("expected no reference in a schema with an $id of its own, which it is into, got '{}'",
-                                         shown(name)));
+    return not_done(
+        pointer, fmt::format("expected no reference in a schema with an $id of its own, which it is into, got '{}'", shown(name)));
   int times = 0, length = 0;
   std::set<std::string_view> names{name};
   for (const Trail* t = at.trail.get(); t != nullptr; t = t->before.get(), ++length) {
@@ -117,6 +117,11 @@ void TypedReader::presence(PresenceRulePtr rule, const std::string& pointer, Pla
   place.presence.emplace_back(std::move(rule), pointer);
 }
 
+const json::array* TypedReader::list_of(const json::value& v) {
+  lists_.push_back(std::make_unique<json::array>(json::array{v}));
+  return lists_.back().get();
+}
+
 /// `not`: of anything, of nothing, of values, of types, of members that are there.
 void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/not";
@@ -127,10 +132,7 @@ void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
   if (PresenceRulePtr rule = not_of(presence_rule(v)); rule && rule->size() > 0) return presence(std::move(rule), pointer, place);
   const std::string_view how = o && o->size() == 1 ? std::string_view(o->begin()->key()) : std::string_view();
   if (how == "enum" && o->begin()->value().is_array()) return place.none_of.push_back(&o->begin()->value().get_array());
-  if (how == "const") {
-    lists_.push_back(std::make_unique<json::array>(json::array{o->begin()->value()}));
-    return place.none_of.push_back(lists_.back().get());
-  }
+  if (how == "const") return place.none_of.push_back(list_of(o->begin()->value()));
   if (how == "type") {
     Place other;
     type(o->begin()->value(), {.schema = &v, .pointer = pointer, .trail = at.trail}, other);
@@ -191,13 +193,7 @@ void TypedReader::condition(const json::object& all, const Part& at, Place& plac
     part.inner = true;
     return part;
   };
-  const json::array* list = nullptr;
-  if (how == "enum") {
-    list = &values->get_array();
-  } else {
-    lists_.push_back(std::make_unique<json::array>(json::array{*values}));
-    list = lists_.back().get();
-  }
+  const json::array* list = how == "enum" ? &values->get_array() : list_of(*values);
   Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
   group.alternatives.push_back({below(at, "if", all.at("if")), branch("then")});
   Part negated{.schema = nullptr, .pointer = key, .trail = at.trail};

@@ -65,15 +65,11 @@ const std::vector<std::string> kAsserting = {"type",
                                              "deprecated",
                                              "$defs"};
 
-constexpr size_t kMostNames = 256;
-
 /// OpenAPI's formats of numbers.
 bool is_number_format(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kNames = {"int32", "int64", "float", "double"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
-
-bool is_annotation(std::string_view key) { return std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end(); }
 
 /// Schemas by name and nothing that is asked of an answer.
 bool is_definitions_alone(const json::object& o) {
@@ -82,6 +78,8 @@ bool is_definitions_alone(const json::object& o) {
 }
 
 }  // namespace
+
+bool is_annotation(std::string_view key) { return std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end(); }
 
 std::string pointer_part(std::string_view key) {
   std::string s = "/";
@@ -353,62 +351,6 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     return true;
   }
   return false;
-}
-
-namespace {
-
-/// An enum or a const that nothing is said beside which could leave out one of its texts.
-bool is_list(const json::object& o) {
-  const json::value* words = o.if_contains("enum");
-  const bool one = o.contains("const") ? words == nullptr : words && words->is_array();
-  return one && std::all_of(o.begin(), o.end(), [](const auto& m) {
-           const std::string_view key = m.key();
-           return key == "enum" || key == "const" || is_annotation(key) || (key == "type" && m.value() == "string");
-         });
-}
-
-}  // namespace
-
-/// What a schema that is a reference and nothing else refers to.
-const json::value& TypedReader::alone_referred(const json::value& v) {
-  const json::object* o = v.if_object();
-  const json::value* to = o && o->size() == 1 ? o->if_contains("$ref") : nullptr;
-  if (!to || !to->is_string() || !to->get_string().starts_with("#") || marks().embedded.contains(&v)) return v;
-  const json::value* schema = referred(std::string(view(to->get_string()).substr(1)));
-  return schema ? *schema : v;
-}
-
-/// Names that are a list: what else an object may have, it may have under these alone.
-void TypedReader::property_names(const json::value& v, const Part& at, Place& place) {
-  const std::string pointer = at.pointer + "/propertyNames";
-  const json::value& names_are = alone_referred(v);
-  const json::object* o = names_are.if_object();
-  const json::value* words = o ? o->if_contains("enum") : nullptr;
-  const json::value* word = o ? o->if_contains("const") : nullptr;
-  std::vector<std::string> names;
-  const auto take = [&](const json::value& name) {
-    if (name.is_string()) names.emplace_back(view(name.get_string()));
-  };
-  if (word) take(*word);
-  if (words && words->is_array())
-    for (const json::value& name : words->get_array()) take(name);
-  const bool any = names_are.is_bool() ? names_are.get_bool() : o && std::all_of(o->begin(), o->end(), [](const auto& m) {
-                                                  return std::string_view(m.key()) == "type" && m.value() == "string";
-                                                });
-  if (any) return;
-  const bool none = names_are.is_bool();
-  if (!none && !(o && is_list(*o))) {
-    if (o == nullptr) return bad(pointer, fmt::format("expected a schema, got {}", shown_json(v)));
-    place.hinted |= kObject;
-    return place.of_names.push_back(below(at, "propertyNames", v));
-  }
-  if (names.size() > kMostNames)
-    return not_done(pointer, fmt::format("expected at most {} names, got {}", kMostNames, names.size()));
-  place.hinted |= kObject;
-  if (place.names)
-    std::erase_if(names,
-                  [&](const auto& n) { return std::find(place.names->begin(), place.names->end(), n) == place.names->end(); });
-  place.names = std::move(names);
 }
 
 void TypedReader::no_more_behind(size_t count, Place& place) {

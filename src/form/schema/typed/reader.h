@@ -131,6 +131,7 @@ class TypedReader {
   const json::value* referred(std::string path);
   const json::value& alone_referred(const json::value& v);
   void reference(const json::value& v, const Part& at, Place& place);
+  const json::array* list_of(const json::value& v);
   void negation(const json::value& v, const Part& at, Place& place);
   void presence(PresenceRulePtr rule, const std::string& pointer, Place& place);
   void dependent(std::string_view key, const json::value& v, const Part& at, Place& place);
@@ -189,13 +190,13 @@ class TypedReader {
   std::set<std::string> said_;
   int64_t work_ = 0;
   const int64_t automata_before_ = ByteDfa::work();
-  std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;   // by what is said of a value
+  std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;  // by what is said of a value
   std::optional<Marks> marks_;                                       // once they are asked for
   size_t nodes_ = 0;
   int looking_ = 0;
-  uint32_t unmade_ = 0;                                // of the place of which no node was made last: what is valid there all the same
-  int64_t closed_ = 0;                                 // places that something closes on purpose: false, not, a recursion's end
-  std::vector<Error> beside_;                          // what was not done while looking: told where the schema is refused anyway
+  uint32_t unmade_ = 0;        // of the place of which no node was made last: what is valid there all the same
+  int64_t closed_ = 0;         // places that something closes on purpose: false, not, a recursion's end
+  std::vector<Error> beside_;  // what was not done while looking: told where the schema is refused anyway
   std::vector<std::unique_ptr<json::array>> lists_;    // of values that conditions leave out
   std::vector<std::unique_ptr<json::value>> schemas_;  // that dependent members ask for
   TypedSchema out_;
@@ -209,6 +210,8 @@ void tell_apart_first(std::vector<TypedPtr>& objects);
 std::string canonical(const json::value& v);
 inline bool same_value(const json::value& a, const json::value& b) { return canonical(a) == canonical(b); }
 inline std::string_view view(const json::string& s) { return {s.data(), s.size()}; }
+/// Is it a keyword that says nothing of a value?
+bool is_annotation(std::string_view key);
 /// A key as a part of a JSON pointer [RFC 6901].
 std::string pointer_part(std::string_view key);
 

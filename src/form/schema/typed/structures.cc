@@ -11,52 +11,12 @@
 namespace slip {
 namespace {
 
-constexpr int32_t kUsualName = 16;  // tokens of a member's name that may be anything
 constexpr int64_t kMostArrayItems = 256;
 constexpr size_t kLeastHeld = 3, kMostHeld = 64;  // bytes of a name that others are held against
 constexpr size_t kMostNear = 256;                 // how many of these
 constexpr int kMostLookedUp = 16;                 // and of those
 
 }  // namespace
-
-/// The members that propertyNames and additionalProperties together allow, which an answer may have; the others fall away.
-void TypedReader::add_named(Place& place) {
-  static const json::value kTrue = true;
-  std::erase_if(place.properties,
-                [&](const auto& p) { return std::find(place.names->begin(), place.names->end(), p.first) == place.names->end(); });
-  if (place.closed) return;
-  const bool only = place.properties.empty();  // a dictionary: which of them there are is the answer's to say
-  const Part any{.schema = &kTrue, .pointer = place.pointer + "/propertyNames", .trail = nullptr};
-  for (const std::string& name : *place.names) {
-    auto& parts = property(place, name);
-    if (parts.empty()) parts.push_back(any);
-  }
-  place.has_required |= only;
-}
-
-/// What holds for the names of members, besides a list.
-TypedPtr TypedReader::name_node(const Place& place, int depth, std::string* why) {
-  Place names;
-  names.pointer = place.pointer + (place.of_names.empty() ? "" : "/propertyNames");
-  const std::string names_at = names.pointer;
-  names.types = kString;
-  names.typed = true;
-  for (const Part& part : place.of_names) gather(part, names);
-  if (names.types == 0) return *why = "propertyNames allows no string", nullptr;
-  if (place.properties.empty() && !place.pattern_properties.empty())
-    names.patterns.push_back({place.pattern_properties.front().first, place.pattern_properties.front().second.pointer});
-  if (names.budget == 0 && names.patterns.empty() && names.min_length == 0) names.budget = kUsualName;
-  TypedPtr n = node_of(std::move(names), depth + 1, why);
-  if (n && n->kind == TypedNode::Kind::kConstant) n = word_of(*n);
-  if (!n || (n->kind == TypedNode::Kind::kScalar && n->quoted)) return n;
-  return not_done(names_at, "expected names of one kind, got alternatives"), nullptr;
-}
-
-bool TypedReader::allows_name(const TypedNode& names, const std::string& name) {
-  const std::string quoted = json::serialize(json::string(name)), text = quoted.substr(1, quoted.size() - 2);
-  return names.words.empty() ? names.language->matches(text)
-                             : std::find(names.words.begin(), names.words.end(), text) != names.words.end();
-}
 
 /// An object whose members have any names, or any that one pattern allows. Nothing keeps a name from coming twice: of such members readers
 /// keep the last, which is as valid as the first.

@@ -23,14 +23,16 @@ TEST(UnevaluatedProperties, HoldForMembersThatNothingElseNames) {
            {R"("propertyNames": {"enum": ["x", "y"]})", R"("propertyNames": {"enum": ["x", "y"]})"},
            {R"("patternProperties": {"^a": {"type": "null"}}, "required": ["ab", "x"])",
             R"("patternProperties": {"^a": {"type": "null"}})"},
-           {R"("allOf": [{"properties": {"a": {"type": "null"}}}, {"required": ["x", "a"]}])", R"("properties": {"a": {"type": "null"}})"},
+           {R"("allOf": [{"properties": {"a": {"type": "null"}}}, {"required": ["x", "a"]}])",
+            R"("properties": {"a": {"type": "null"}})"},
            {R"("properties": {"a": {"type": "null"}}, "required": ["x"], "anyOf": [{"required": ["a"]}, {"required": ["x"]}])",
             R"("properties": {"a": {"type": "null"}})"}}) {
     const Outcome o = outcome_of(R"({"type": "object", "unevaluatedProperties": )" + digit + ", " + schema + "}",
                                  R"({"additionalProperties": )" + digit + (oracle.empty() ? "" : ", ") + oracle + "}");
     EXPECT_EQ(o.message, "") << schema;
   }
-  const Outcome closed = outcome_of(R"({"type": "object", "unevaluatedProperties": false, "patternProperties": {"^a": {"type": "null"}},
+  const Outcome closed =
+      outcome_of(R"({"type": "object", "unevaluatedProperties": false, "patternProperties": {"^a": {"type": "null"}},
                                         "properties": {"b": {"type": "null"}}, "required": ["x"]})");
   EXPECT_EQ(closed.kind, ErrorKind::kBadInput) << "x is required and no member may have it";
   const Outcome all = outcome_of(R"({"type": "object", "additionalProperties": {"type": "null"}, "required": ["x"],
@@ -54,7 +56,8 @@ TEST(UnevaluatedProperties, OfAConditionAreThoseThatItsBranchDoesNotName) {
 
 /// Also where properties name a member that propertyNames forbid, and the object has any names then.
 TEST(PatternProperties, AreOfNamesThatTheirPatternFits) {
-  const std::string keywords = R"("additionalProperties": {"enum": [1, 2]}, "patternProperties": {"b$": {"type": "array", "maxItems": 0}},
+  const std::string keywords =
+      R"("additionalProperties": {"enum": [1, 2]}, "patternProperties": {"b$": {"type": "array", "maxItems": 0}},
                                   "propertyNames": {"pattern": "^a"})";
   for (const char* properties : {R"("properties": {"c": {}}, )", ""})
     EXPECT_EQ(outcome_of(R"({"type": "object", )" + std::string(properties) + keywords + "}").message, "") << properties;
@@ -64,10 +67,12 @@ TEST(PatternProperties, AreOfNamesThatTheirPatternFits) {
 TEST(Conditions, HoldForWhatIsNoObject) {
   const std::string members = R"("properties": {"k": {"enum": ["a", "b"]}}, "if": {"properties": {"k": {"const": "a"}}}, )";
   for (const std::string types : {R"("type": ["integer", "object"], )", R"("type": ["object", "integer"], )"})
-    EXPECT_EQ(member("{" + types + members + R"("minimum": 0, "maximum": 9, "then": {"maximum": 3}, "else": {"minimum": 5}})").message,
-              "");
-  EXPECT_EQ(member("{" + members + R"("type": ["integer", "object"], "then": {"type": "object"}, "else": {"type": "integer"}})").message,
-            "");
+    EXPECT_EQ(
+        member("{" + types + members + R"("minimum": 0, "maximum": 9, "then": {"maximum": 3}, "else": {"minimum": 5}})").message,
+        "");
+  EXPECT_EQ(
+      member("{" + members + R"("type": ["integer", "object"], "then": {"type": "object"}, "else": {"type": "integer"}})").message,
+      "");
   EXPECT_EQ(member(R"({"type": ["integer", "object"], "properties": {"k": {"enum": ["a", "b"]}}, "minimum": 0, "maximum": 9,
                        "if": {"type": "object", "properties": {"k": {"const": "a"}}}, "then": {}, "else": {"minimum": 5}})")
                 .message,
@@ -112,15 +117,18 @@ TEST(References, InSchemasWithAnIdOfTheirOwnAreRefused) {
     EXPECT_THAT(o.message, HasSubstr("#/$defs/A/$ref: expected no reference in a schema with an $id of its own")) << to;
   }
   for (const char* id : {"", R"("$id": "#A", )"}) EXPECT_EQ(refer(id, "#/$defs/q").message, "") << id;
-  EXPECT_EQ(outcome_of(R"({"$id": "http://e.org/r", "$ref": "#/$defs/q", "$defs": {"q": {"$id": "q", "const": "two"}}})").message, "");
-  EXPECT_EQ(outcome_of(R"({"$defs": {"A": {"$id": "a", "$defs": {"q": {"$anchor": "q"}}}}, "$ref": "#q"})").kind, ErrorKind::kBadInput)
+  EXPECT_EQ(outcome_of(R"({"$id": "http://e.org/r", "$ref": "#/$defs/q", "$defs": {"q": {"$id": "q", "const": "two"}}})").message,
+            "");
+  EXPECT_EQ(outcome_of(R"({"$defs": {"A": {"$id": "a", "$defs": {"q": {"$anchor": "q"}}}}, "$ref": "#q"})").kind,
+            ErrorKind::kBadInput)
       << "an anchor of another schema";
 }
 
 TEST(PropertyNames, MayReferToTrueOrFalse) {
   const auto names = [](const std::string& value) {
     return outcome_of(R"({"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": {"$ref": "#/$defs/any"},
-                          "$defs": {"any": )" + value + "}}");
+                          "$defs": {"any": )" +
+                      value + "}}");
   };
   EXPECT_EQ(names("true").message, "");
   EXPECT_EQ(names("false").message, "");
@@ -142,7 +150,8 @@ TEST(Refusals, RulesThatMoreMembersMeetAreNotDone) {
     EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << rule << o.message;
     EXPECT_THAT(o.message, HasSubstr("expected rules that the 1 members which properties names meet")) << rule;
   }
-  for (const char* rule : {R"("anyOf": [{"minProperties": 2}], "maxProperties": 1})", R"("anyOf": [{"minProperties": 2}], "additionalProperties": false})",
+  for (const char* rule : {R"("anyOf": [{"minProperties": 2}], "maxProperties": 1})",
+                           R"("anyOf": [{"minProperties": 2}], "additionalProperties": false})",
                            R"("anyOf": [{"minProperties": 2}], "propertyNames": {"enum": ["a"]}})"})
     EXPECT_EQ(outcome_of(one + rule).kind, ErrorKind::kBadInput) << rule;
 }

@@ -208,8 +208,8 @@ namespace {
 template <class Place>
 bool says_more_of_insides(const Place& p) {
   return !p.properties.empty() || !p.pattern_properties.empty() || !p.required.empty() || p.closed || p.map || p.names ||
-         !p.of_names.empty() || !p.unevaluated.empty() || !p.presence.empty() || p.min_properties > 0 || p.max_properties >= 0 || !p.prefix.empty() ||
-         !p.items.empty() || p.no_more_items >= 0 || p.unique || p.min_items > 0 || p.max_items >= 0;
+         !p.of_names.empty() || !p.unevaluated.empty() || !p.presence.empty() || p.min_properties > 0 || p.max_properties >= 0 ||
+         !p.prefix.empty() || !p.items.empty() || p.no_more_items >= 0 || p.unique || p.min_items > 0 || p.max_items >= 0;
 }
 
 }  // namespace

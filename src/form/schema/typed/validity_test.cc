@@ -41,15 +41,15 @@ TEST(OneOf, WhatAnUntypedAlternativeSaysNothingOfFitsIt) {
 
 /// Also where the untyped one stands inside of an anyOf, or makes nothing of the type that it speaks of.
 TEST(OneOf, WhatAnAlternativeTakesAndDoesNotWriteFitsIt) {
-  for (const char* two : {R"({"anyOf": [{"maxLength": 3}, {"minLength": 5, "maxLength": 7}]}, {"type": "null"})",
-                          R"({"anyOf": [{"maxLength": 3}, {"required": ["a"], "properties": {"a": {"const": 1}}}]}, {"type": "null"})",
-                          R"({"anyOf": [{"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0}]}, {"type": "null"})",
-                          R"({"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0})",
-                          R"({"enum": ["a", 1]}, {"minLength": 2, "maxLength": 1})",
-                          R"({"minLength": 2, "maxLength": 1}, {"const": 1})",
-                          R"({"enum": ["a", 1]}, {"required": ["b"], "propertyNames": {"enum": ["c"]}})",
-                          R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 3, 4, 5, 6]}}, {"const": [1, 2, 3, 4, 5, 6]})",
-                          R"({"uniqueItems": true, "items": {"enum": [1, 2]}}, {"type": "null"})"}) {
+  for (const char* two :
+       {R"({"anyOf": [{"maxLength": 3}, {"minLength": 5, "maxLength": 7}]}, {"type": "null"})",
+        R"({"anyOf": [{"maxLength": 3}, {"required": ["a"], "properties": {"a": {"const": 1}}}]}, {"type": "null"})",
+        R"({"anyOf": [{"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0}]}, {"type": "null"})",
+        R"({"enum": ["a", "b"]}, {"minimum": 3, "maximum": 0})", R"({"enum": ["a", 1]}, {"minLength": 2, "maxLength": 1})",
+        R"({"minLength": 2, "maxLength": 1}, {"const": 1})",
+        R"({"enum": ["a", 1]}, {"required": ["b"], "propertyNames": {"enum": ["c"]}})",
+        R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 3, 4, 5, 6]}}, {"const": [1, 2, 3, 4, 5, 6]})",
+        R"({"uniqueItems": true, "items": {"enum": [1, 2]}}, {"type": "null"})"}) {
     const Outcome o = member(fmt::format(R"({{"oneOf": [{}]}})", two));
     EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << two << o.message;
     EXPECT_THAT(o.message, HasSubstr("expected alternatives of which no value fits two")) << two;
@@ -245,11 +245,10 @@ TEST(Untyped, KeywordsOfATypeThatIsLeftOutSayNothing) {
 /// A text of 32,768 bytes is more than an automaton holds: it is refused where it would have to become one.
 TEST(Refusals, WordsThatNoAutomatonHoldsAreTold) {
   const std::string word = "\"" + std::string(40'000, 'a') + "\"";
-  for (const std::string& schema : {R"({"type": "string", "not": {"const": )" + word + "}}",
-                                    R"({"anyOf": [{"const": )" + word + R"(}, {"type": "string"}]})",
-                                    R"({"anyOf": [{"const": )" + word + R"(}, {"enum": ["a", "b"]}, {"type": "string"}]})",
-                                    R"({"anyOf": [{"const": )" + word +
-                                        R"(}, {"type": "string"}, {"type": "array", "items": {"const": 1}}]})"}) {
+  for (const std::string& schema :
+       {R"({"type": "string", "not": {"const": )" + word + "}}", R"({"anyOf": [{"const": )" + word + R"(}, {"type": "string"}]})",
+        R"({"anyOf": [{"const": )" + word + R"(}, {"enum": ["a", "b"]}, {"type": "string"}]})",
+        R"({"anyOf": [{"const": )" + word + R"(}, {"type": "string"}, {"type": "array", "items": {"const": 1}}]})"}) {
     const Outcome o = member(schema);
     EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << schema.substr(0, 60);
     EXPECT_THAT(o.message, HasSubstr("#/properties/v: expected ")) << schema.substr(0, 60);
