@@ -92,6 +92,14 @@ TEST(Conditions, AskForNoMember) {
   EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << o.message;
 }
 
+/// Nothing is made of `then` where the member has no value for it; objects without the member are valid for it.
+TEST(Conditions, OfWhichNoBranchIsMadeHoldForObjectsWithoutTheMember) {
+  const Outcome o = member(R"({"oneOf": [{"type": "object", "properties": {"z": {"const": 1}}, "required": ["z"]},
+      {"type": "object", "properties": {"k": {"enum": ["b"]}}, "if": {"properties": {"k": {"const": "a"}}},
+       "else": {"required": ["m"], "properties": {"m": {"const": 1}}}}]})");
+  EXPECT_EQ(o.kind, ErrorKind::kUnsupported) << o.message;
+}
+
 /// Alternatives that a pattern, or members of other alternatives, leave open share values.
 TEST(UnevaluatedProperties, CloseNoAlternativeThatPatternsOpen) {
   const auto inside = [](const std::string& schema) {

@@ -290,11 +290,16 @@ TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
     return nullptr;
   }
   std::vector<TypedPtr> found;
-  for (const uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull, kObject, kArray})
-    if ((types & type) != 0)
-      if (TypedPtr n = one_type(place, type, depth, why)) found.push_back(std::move(n));
-  unmade_ = place.also_valid;
-  return found.empty() ? nullptr : together(std::move(found), place);
+  uint32_t unmade = place.also_valid;
+  for (const uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull, kObject, kArray}) {
+    if ((types & type) == 0) continue;
+    if (TypedPtr n = one_type(place, type, depth, why))
+      found.push_back(std::move(n));
+    else if (type == kObject && !place.told.empty())
+      unmade |= kObject;  // without the member of a condition there may be one
+  }
+  unmade_ = unmade;
+  return found.empty() ? nullptr : with_valid(together(std::move(found), place), unmade);
 }
 
 TypedPtr TypedReader::one_type(const Place& place, uint32_t type, int depth, std::string* why) {
