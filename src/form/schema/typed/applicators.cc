@@ -63,7 +63,8 @@ void TypedReader::reference(const json::value& v, const Part& at, Place& place) 
     return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
   if (marks().embedded.contains(at.schema))
     return not_done(
-        pointer, fmt::format("expected no reference in a schema with an $id of its own, which it is into, got '{}'", shown(name)));
+        pointer,
+        fmt::format("expected no reference in a schema with an $id of its own, against which it is read, got '{}'", shown(name)));
   int times = 0, length = 0;
   std::set<std::string_view> names{name};
   for (const Trail* t = at.trail.get(); t != nullptr; t = t->before.get(), ++length) {

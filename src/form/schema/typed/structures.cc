@@ -165,9 +165,9 @@ bool TypedReader::add_presence(const Place& place, TypedNode& object, std::strin
     const bool more = !place.names && !(place.closed && place.pattern_properties.empty());
     rules.push_back(member_count(place.min_properties, place.max_properties));
     if (more && !place.presence.empty() && met_by_more(*all_of(std::move(rules)), names))
-      return not_done(place.presence.front().second, fmt::format("expected rules that the {} members which properties names meet, "
-                                                                 "got some that more members would",
-                                                                 all)),
+      return not_done(place.presence.front().second,
+                      fmt::format("expected rules that members which properties names meet, got one that takes more than these {}",
+                                  all)),
              false;
     *why = place.presence.empty()
                ? "minProperties and maxProperties exclude its members"
