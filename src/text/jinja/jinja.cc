@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a template's tree. Names are looked up from the innermost scope; a loop's body has a scope of its own for every turn, so
-// that only namespaces carry values out (as in Jinja); a macro sees the template's own names and its parameters.
+// Running a template's tree. Names are looked up from the innermost scope. A loop's body has a scope of its own for every turn, as have
+// its else, the body of a {% set %} block and that of {% generation %}, so that only namespaces carry values out (as in Jinja). A macro
+// sees its parameters and the names of the scope that it was defined in.
 #include "text/jinja/jinja.h"
 
 #include <algorithm>
@@ -19,8 +20,8 @@ enum class Flow : uint8_t { kOn, kBreak, kContinue };
 class Run {
  public:
   Run(const Dict& context, std::string_view where) : where_(where) {
-    scopes_.push_back(context);
-    scopes_.emplace_back();
+    scopes_.push_back({context, 0, 0});
+    open_scope(0);
   }
   Result<std::string> all(const Node& root) {
     SLIP_TRY_(body(root.body));
@@ -30,17 +31,26 @@ class Run {
  private:
   // ---- names
   Result<Value> look_up(const std::string& name) {
-    for (size_t i = scopes_.size(); i-- > 0;) {
-      if (i >= 2 && i < base_) i = 1;
-      SLIP_TRY_(budget_.look_in(scopes_[i].entries.size(), name));
-      if (const Value* v = scopes_[i].find(name)) return *v;
+    for (size_t i = scopes_.size() - 1;; i = scopes_[i].around) {
+      const Dict& names = scopes_[i].names;
+      SLIP_TRY_(budget_.look_in(names.entries.size(), name));
+      if (const Value* v = names.find(name)) return *v;
+      if (i == 0) return Value();
     }
-    return Value();
   }
   Status set(const std::string& name, Value value) {
-    SLIP_TRY_(budget_.look_in(scopes_.back().entries.size(), name));
-    scopes_.back().set(name, std::move(value));
+    Dict& names = scopes_.back().names;
+    SLIP_TRY_(budget_.look_in(names.entries.size(), name));
+    names.set(name, std::move(value));
     return {};
+  }
+  void open_scope(size_t around) { scopes_.push_back({Dict{}, around, ++serial_}); }
+  void open_scope() { open_scope(scopes_.size() - 1); }
+  Result<Flow> scoped(const std::vector<NodePtr>& nodes) {
+    open_scope();
+    auto flow = body(nodes);
+    scopes_.pop_back();
+    return flow;
   }
   Error at(const Node& n, const Error& e) const {
     if (e.message.starts_with(where_)) return e;
@@ -104,19 +114,22 @@ class Run {
         SLIP_TRY_(set_attribute(n));
         return Flow::kOn;
       case Kind::kSetBlock: {
-        SLIP_TRY(std::string text, captured(n.body));
-        SLIP_TRY_(set(n.text, std::move(text)));
+        open_scope();
+        auto text = captured(n.body);
+        scopes_.pop_back();
+        if (!text) return text.error();
+        SLIP_TRY_(set(n.text, std::move(*text)));
         return Flow::kOn;
       }
       case Kind::kMacro:
-        SLIP_TRY_(set(n.text, &n));
+        SLIP_TRY_(set(n.text, Macro{&n, scopes_.size() - 1, scopes_.back().serial}));
         return Flow::kOn;
       case Kind::kBreak:
         return Flow::kBreak;
       case Kind::kContinue:
         return Flow::kContinue;
       default:
-        return body(n.body);
+        return scoped(n.body);  // {% generation %}
     }
   }
 
@@ -144,27 +157,11 @@ class Run {
     if (!dict || !dict->is_namespace)
       return bad_input("{}: expected a namespace to set an attribute of, got {}", n.names[0], object.type_name());
     SLIP_TRY(Value value, eval(*n.kids[0]));
-    SLIP_TRY(const bool nested, holds_namespace(value));
+    SLIP_TRY(const bool nested, holds_namespace(value, budget_));
     if (nested) return unsupported("expected a value without namespaces in it, got one with");
     SLIP_TRY_(budget_.look_in(dict->entries.size(), n.text));
     dict->set(n.text, std::move(value));
     return {};
-  }
-  Result<bool> holds_namespace(const Value& value) {
-    SLIP_TRY_(budget_.take(1, 0));
-    if (const List* l = value.list()) {
-      for (const Value& x : *l) {
-        SLIP_TRY(const bool inside, holds_namespace(x));
-        if (inside) return true;
-      }
-    } else if (const Dict* d = value.dict()) {
-      if (d->is_namespace) return true;
-      for (const auto& [key, x] : d->entries) {
-        SLIP_TRY(const bool inside, holds_namespace(x));
-        if (inside) return true;
-      }
-    }
-    return false;
   }
 
   Result<Flow> for_loop(const Node& n) {
@@ -173,7 +170,7 @@ class Run {
     if (n.kids[1]) {
       List kept;
       for (Value& item : items) {
-        scopes_.emplace_back();
+        open_scope();
         const Status bound = bind(n.names, item);
         auto wanted = bound ? eval(*n.kids[1]) : Result<Value>(bound.error());
         scopes_.pop_back();
@@ -182,19 +179,21 @@ class Run {
       }
       items = std::move(kept);
     }
-    if (items.empty()) return body(n.otherwise);
+    if (items.empty()) return scoped(n.otherwise);
     for (size_t i = 0; i < items.size(); ++i) {
-      scopes_.emplace_back();
+      open_scope();
       const auto index = static_cast<int64_t>(i), length = static_cast<int64_t>(items.size());
-      scopes_.back().set("loop", Dict{{{"index", index + 1},
-                                       {"index0", index},
-                                       {"revindex", length - index},
-                                       {"revindex0", length - index - 1},
-                                       {"first", i == 0},
-                                       {"last", i + 1 == items.size()},
-                                       {"length", length},
-                                       {"previtem", i > 0 ? items[i - 1] : Value()},
-                                       {"nextitem", i + 1 < items.size() ? items[i + 1] : Value()}}});
+      scopes_.back().names.set("loop", Dict{{{"index", index + 1},
+                                             {"index0", index},
+                                             {"revindex", length - index},
+                                             {"revindex0", length - index - 1},
+                                             {"first", i == 0},
+                                             {"last", i + 1 == items.size()},
+                                             {"length", length},
+                                             {"depth", 1},  // of recursive loops, which are not done
+                                             {"depth0", 0},
+                                             {"previtem", i > 0 ? items[i - 1] : Value()},
+                                             {"nextitem", i + 1 < items.size() ? items[i + 1] : Value()}}});
       const Status bound = bind(n.names, items[i]);
       auto flow = bound ? body(n.body) : Result<Flow>(bound.error());
       scopes_.pop_back();
@@ -272,7 +271,7 @@ class Run {
       SLIP_TRY(Value value, eval(*kid));
       list.push_back(std::move(value));
     }
-    return Value(std::move(list));
+    return Value(std::make_shared<const Listing>(std::move(list), n.flag));
   }
 
   Result<Value> dict_of(const Node& n) {
@@ -349,7 +348,7 @@ class Run {
       if (__builtin_add_overflow(i, step, &i)) break;
     }
     SLIP_TRY_(budget_.take(static_cast<int64_t>(out.size()), 0));
-    return Value(std::move(out));
+    return Value(std::make_shared<const Listing>(std::move(out), object.is_tuple()));
   }
 
   Result<Arguments> arguments(const Node& n, size_t from) {
@@ -377,7 +376,7 @@ class Run {
   Result<Value> call(const Node& n) {
     SLIP_TRY(const Arguments a, arguments(n, 0));
     SLIP_TRY(const Value known, look_up(n.text));
-    if (const auto* macro = std::get_if<const Node*>(&known.v)) return call_macro(**macro, a);
+    if (const auto* macro = std::get_if<Macro>(&known.v)) return call_macro(*macro, a);
     if (n.text == "raise_exception") {
       SLIP_TRY(const std::string text, to_text(a.at(0, "message")));
       return bad_input("expected messages that the template takes, got its refusal: {}", text);
@@ -397,27 +396,40 @@ class Run {
     return bad_input("{}: expected a function or macro, got {}", n.text, known.type_name());
   }
 
-  Result<Value> call_macro(const Node& macro, const Arguments& a) {
-    if (++calls_ > kMaxCalls) return bad_input("{}: expected at most {} macros in macros, got more", macro.text, kMaxCalls);
+  Status check_arguments(const Node& macro, const Arguments& a) const {
     if (a.values.size() > macro.names.size())
       return bad_input("{}: expected at most {} arguments, got {}", macro.text, macro.names.size(), a.values.size());
-    for (const auto& [name, value] : a.named)
-      if (std::find(macro.names.begin(), macro.names.end(), name) == macro.names.end())
-        return bad_input("{}: expected no argument {}, got one", macro.text, name);
-    Dict parameters;
+    for (const auto& [name, value] : a.named) {
+      const auto place = static_cast<size_t>(std::find(macro.names.begin(), macro.names.end(), name) - macro.names.begin());
+      if (place == macro.names.size()) return bad_input("{}: expected no argument {}, got one", macro.text, name);
+      if (place < a.values.size()) return bad_input("{}: expected one argument {}, got two", macro.text, name);
+    }
+    return {};
+  }
+
+  // Defaults see the parameters before theirs.
+  Status bind_parameters(const Node& macro, const Arguments& a) {
     const size_t plain = macro.names.size() - macro.kids.size();
     for (size_t i = 0; i < macro.names.size(); ++i) {
       Value value = a.at(i, macro.names[i]);
-      if (value.undefined() && i >= plain) {
+      if (i >= plain && !a.has(i, macro.names[i])) {
         SLIP_TRY(value, eval(*macro.kids[i - plain]));
       }
-      parameters.set(macro.names[i], std::move(value));
+      SLIP_TRY_(set(macro.names[i], std::move(value)));
     }
-    const size_t base = std::exchange(base_, scopes_.size());
-    scopes_.push_back(std::move(parameters));
-    auto text = captured(macro.body);
+    return {};
+  }
+
+  Result<Value> call_macro(const Macro& macro, const Arguments& a) {
+    const Node& n = *macro.node;
+    if (++calls_ > kMaxCalls) return bad_input("{}: expected at most {} macros in macros, got more", n.text, kMaxCalls);
+    if (macro.scope >= scopes_.size() || scopes_[macro.scope].serial != macro.serial)
+      return unsupported("{}: expected a macro of a block that has not ended, got one of a block that has", n.text);
+    SLIP_TRY_(check_arguments(n, a));
+    open_scope(macro.scope);
+    const Status bound = bind_parameters(n, a);
+    auto text = bound ? captured(n.body) : Result<std::string>(bound.error());
     scopes_.pop_back();
-    base_ = base;
     --calls_;
     if (!text) return text.error();
     return Value(std::move(*text));
@@ -441,8 +453,13 @@ class Run {
   }
 
   std::string_view where_;
-  std::vector<Dict> scopes_;  // 0: the context; 1: the template's own names; then loops and macros
-  size_t base_ = 2;           // first scope that the current macro sees besides those two
+  struct Scope {
+    Dict names;
+    size_t around;  // the place of the scope that is looked in next
+    int64_t serial;
+  };
+  std::vector<Scope> scopes_;  // 0: the context; 1: the template's own names; then loops, macros and blocks
+  int64_t serial_ = 0;
   int calls_ = 0, levels_ = 0;
   std::string out_;
   Budget budget_;

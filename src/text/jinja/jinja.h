@@ -3,7 +3,7 @@
 // {% generation %}). What is not known is refused when the template is read, with its line; nothing is skipped or guessed.
 //
 //   {{ }} {% if for set macro break continue %} {# #}, whitespace control, namespaces, slices, conditional expressions,
-//   comparison chains, the filters, tests and string methods in library.cc, raise_exception, range, strftime_now.
+//   comparison chains, the filters (library.cc), tests (operators.cc) and methods (methods.cc), raise_exception, range, strftime_now.
 //   Not: include, import, extends, call, filter blocks, recursive loops, printing lists and dictionaries as Python spells them.
 //
 // A template is part of a downloaded folder: rendering is bounded in steps, bytes and depth.

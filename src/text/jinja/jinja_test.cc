@@ -324,6 +324,89 @@ TEST(ChatTemplates, FiltersMeanWhatJinjasMean) {
   EXPECT_THAT(rendered("{{ [1] | tojson(indent='  ') }}"), HasSubstr("tojson: expected an indent of 0 to 16, got a string"));
 }
 
+TEST(ChatTemplates, ArgumentsAreDoneOrRefused) {
+  EXPECT_EQ(rendered("{{ 'abcabc'.find('a', 1) }} {{ 'abcabc'.count('a', 1) }} {{ 'abcabc'.index('a', 1) }} "
+                     "{{ 'abcabc'.rfind('a', 0, 2) }} {{ 'abc'.startswith('b', 1) }} {{ 'abc'.endswith('b', 0, -1) }}"),
+            "3 1 3 0 True True");
+  EXPECT_EQ(rendered("{{ 'abc'.find('', 4) }} {{ 'abc'.count('', 3) }} {{ 'abc'.count('', 4) }} {{ 'abc'.startswith('', 4) }} "
+                     "{{ '\u00e9a\u00e9'.find('\u00e9', 1) }} {{ 'abc'.find('c', none, 99) }} {{ 'abc'.find('a', -9, -1) }}"),
+            "-1 1 0 False 2 2 0");
+  EXPECT_EQ(rendered("{{ 'a\\nb\\r\\nc'.splitlines(true) | join('|') }}"), "a\n|b\r\n|c");
+  EXPECT_EQ(rendered("{{ 'a\nb' | indent(width='--') }} {{ 'a\n' | indent(2, blank=true) }}| {{ 'a\\r\\n\\r\\nb' | indent(1) }}"),
+            "a\n--b a\n  | a\n\n b");
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {"'a' | upper(1)", "upper: expected at most 0 arguments, got 1"},
+      {"'a'.upper(1)", "upper: expected at most 0 arguments, got 1"},
+      {"'a'.find('a', start=1)", "find: expected arguments that are done, got start"},
+      {"'a'.find('a', 'b')", "find: expected an integer, got a string"},
+      {"'a,b'.split(',', '1')", "split: expected an integer, got a string"},
+      {"[[2], [1]] | sort(attribute=0)", "sort: expected an attribute's name, got an integer"},
+      {"'a' | indent(none)", "indent: expected a width or a string, got none"},
+      {"x is defined(1)", "defined: expected 0 arguments, got 1"},
+      {"4 is divisibleby", "divisibleby: expected 1 arguments, got 0"},
+  };
+  for (const auto& [expression, part] : refused)
+    EXPECT_THAT(rendered(fmt::format("{{{{ {} }}}}", expression)), HasSubstr(part)) << expression;
+}
+
+TEST(ChatTemplates, ScopesAreJinjas) {
+  EXPECT_EQ(rendered("{% set x %}{% set y = 1 %}{% endset %}{{ y }}|"), "|");
+  EXPECT_EQ(rendered("{% for x in [] %}{% else %}{% set y = 1 %}{% endfor %}{{ y }}|"), "|");
+  EXPECT_EQ(rendered("{% generation %}{% set y = 1 %}{% endgeneration %}{{ y }}|"), "|");
+  EXPECT_EQ(rendered("{% macro m(a, b=a) %}{{ b }}{% endmacro %}{{ m(3) }}"), "3");
+  EXPECT_EQ(rendered("{% set a = 7 %}{% macro m(b=a) %}{{ b }}{% endmacro %}{% for a in [1] %}{{ m() }}{% endfor %}"), "7");
+  EXPECT_EQ(rendered("{% macro m(a='d') %}[{{ a }}]{% endmacro %}{{ m(x) }}{{ m() }}{{ m(a=x) }}"), "[][d][]");
+  EXPECT_EQ(
+      rendered("{% for i in [1, 2] %}{% macro m() %}{{ i }}{% endmacro %}{% for i in [9] %}{{ m() }}{% endfor %}{% endfor %}"),
+      "12");
+  EXPECT_EQ(rendered("{% macro f(a) %}{% macro g(b) %}{{ a }}{{ b }}{% endmacro %}{{ g(2) }}{% endmacro %}{{ f(1) }}"), "12");
+  EXPECT_EQ(rendered("{% set q = 1 %}{% macro m() %}{{ q }}{% endmacro %}{% set q = 2 %}{{ m() }}"), "2");
+  EXPECT_EQ(
+      rendered("{% for i in [1] %}{{ loop.depth }}{% for j in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}{% endfor %}"),
+      "110");
+  EXPECT_THAT(rendered("{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}"), HasSubstr("m: expected one argument a, got two"));
+  EXPECT_THAT(rendered("{% for i in [1] %}{% set x %}{% break %}{% endset %}{% endfor %}"), HasSubstr("expected a loop around it"));
+  EXPECT_THAT(
+      rendered("{% set n = namespace() %}{% for i in [1] %}{% macro m() %}{{ i }}{% endmacro %}{% set n.m = m %}{% endfor %}"
+               "{% for i in [2] %}{% set m = n.m %}{{ m() }}{% endfor %}"),
+      HasSubstr("m: expected a macro of a block that has not ended, got one of a block that has"));
+}
+
+TEST(ChatTemplates, EscapesAreDecodedOrRefused) {
+  EXPECT_EQ(rendered("{{ '\\0' | length }} {{ '\\101' }} {{ '\\1018' }} {{ '\\400' }} {{ '\\U0001F600' }} {{ '\\8\\q' }}"),
+            "1 A A8 \u0100 \U0001F600 \\8\\q");
+  EXPECT_THAT(rendered("{{ '\\N{BULLET}' }}"), HasSubstr("f: line 1: expected an escape that is done, got \\N"));
+  EXPECT_THAT(rendered("{{ '\\\u00e9' }}"), HasSubstr("f: line 1: expected an escape that is done"));
+  EXPECT_THAT(rendered("{{ '\\U00110000' }}"), HasSubstr("expected a character of at most U+10FFFF, got U+110000"));
+}
+
+TEST(ChatTemplates, TagsTakeUnicodesBlanksOff) {
+  EXPECT_EQ(rendered("a\u3000{{- 1 -}}\u2028\x1f b"), "a1b");
+  EXPECT_EQ(rendered("a\n \u3000\x1f{% if true %}x{% endif %}"), "a\nx");
+  EXPECT_EQ(rendered("a \u3000{#- c -#} \u2003b"), "ab");
+}
+
+TEST(ChatTemplates, ValuesAreComparedAsPythons) {
+  EXPECT_EQ(rendered("{{ '1' is lower }} {{ '' is upper }} {{ 'a1' is lower }} {{ 'aB' is upper }} {{ 1 is lower }}"),
+            "False False True False False");
+  EXPECT_EQ(rendered("{{ (1, 2) == [1, 2] }} {{ (1, 2) == (1, 2) }} {{ () == [] }} {{ (1, 2)[:1] == (1,) }} "
+                     "{{ {'a': 1}.items() | list == [('a', 1)] }} {{ (1,) + (2,) == (1, 2) }} {{ (1, 2) | list == [1, 2] }}"),
+            "False True False True True True True");
+  EXPECT_EQ(
+      rendered("{{ 1 is sameas true }} {{ 1 is sameas 1 }} {{ none is sameas none }} {{ 1.0 is sameas 1 }} {{ x is sameas x }}"),
+      "False True True False False");
+  EXPECT_EQ(rendered("{{ '12'.isdigit() }} {{ ''.isdigit() }} {{ '\u00e9a'.isdigit() }}"), "True False False");
+  EXPECT_THAT(rendered("{{ '1\u00b2'.isdigit() }}"), HasSubstr("isdigit: expected ASCII characters, got others"));
+  EXPECT_EQ(
+      rendered("{{ [[1, 2]] | map(attribute='1') | join }} {{ [{'a': ['xy']}] | map(attribute='a.0.1') | join }} "
+               "{{ [[1]] | map(attribute='5', default=9) | join }} {{ [{'0': 1}] | map(attribute='0', default='no') | join }}"),
+      "2 y 9 no");
+  EXPECT_THAT(rendered("{{ [{}] | map(attribute='a.b') | join }}"),
+              HasSubstr("expected something to have .b, got an undefined value"));
+  EXPECT_EQ(rendered("{{ 7 % -3.5 }} {{ 5.3 % 0.1 }} {{ -1.5 % 1 }} {{ -7.5 // 2 }} {{ 5.3 // 0.1 }}"),
+            "-0.0 0.09999999999999953 0.5 -4.0 52.0");
+}
+
 TEST(ChatTemplates, IntegersDoNotOverflow) {
   const std::string ends = "{% set most = 922337203685477580 * 10 + 7 %}{% set m = 0 - most - 1 %}";
   EXPECT_EQ(rendered(ends + "{{ 5 % most }} {{ -5 % most }} {{ 7 % -3 }} {{ -7 % 3 }} {{ -6 % 3 }}"),

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "text/jinja/syntax.h"
+#include "text/unicode/unicode.h"
 
 namespace slip::jinja {
 namespace {
@@ -12,20 +13,8 @@ bool is_ascii_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-void append_utf8(uint32_t c, std::string& out) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | c >> 6);
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    out += static_cast<char>(0xE0 | c >> 12);
-    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  }
-}
-
-constexpr size_t kMaxTagTokens = 500;  // bounds the depth of an expression's tree; released templates stay below 100
+constexpr uint32_t kLastCharacter = 0x10FFFF;  // of Unicode
+constexpr size_t kMaxTagTokens = 500;          // bounds the depth of an expression's tree; released templates stay below 100
 
 class Lexer {
  public:
@@ -76,13 +65,12 @@ class Lexer {
     std::string_view text = all;
     const char sign = tag == std::string::npos || tag + 2 >= s_.size() ? ' ' : s_[tag + 2];
     if (sign == '-') {
-      while (!text.empty() && is_ascii_space(text.back())) text.remove_suffix(1);
+      text = without_blanks(text, false, true);
     } else if (tag != std::string::npos && s_[tag + 1] != '{' && sign != '+') {
       const size_t end = text.rfind('\n');
       const size_t begin = end == std::string_view::npos ? 0 : end + 1;
       const bool starts_line = begin > 0 || line_start_;
-      if (starts_line && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), is_ascii_space))
-        text = text.substr(0, begin);
+      if (starts_line && without_blanks(text.substr(begin), true, false).empty()) text = text.substr(0, begin);
     }
     if (!text.empty()) push(TokenType::kData, std::string(text));
     line_ += static_cast<int>(std::count(all.begin(), all.end(), '\n'));
@@ -93,7 +81,9 @@ class Lexer {
   void after(bool strip, bool trim) {
     const size_t begin = at_;
     if (strip) {
-      while (at_ < s_.size() && is_ascii_space(s_[at_])) line_ += s_[at_++] == '\n';
+      const std::string_view rest = std::string_view(s_).substr(at_);
+      const size_t end = at_ + rest.size() - without_blanks(rest, true, false).size();
+      while (at_ < end) line_ += s_[at_++] == '\n';
     } else if (trim && at_ < s_.size() && s_[at_] == '\n') {
       ++line_;
       ++at_;
@@ -197,8 +187,15 @@ class Lexer {
       text += kTo[known];
     } else if (c == '\n') {
       ++line_;  // a line that goes on
-    } else if (c == 'x' || c == 'u') {
-      const size_t digits = c == 'x' ? 2 : 4;
+    } else if (c >= '0' && c <= '7') {
+      uint32_t code = 0;
+      size_t digits = 0;
+      for (; digits < 3 && i + digits < s_.size() && s_[i + digits] >= '0' && s_[i + digits] <= '7'; ++digits)
+        code = code * 8 + static_cast<uint32_t>(s_[i + digits] - '0');
+      append_utf8(text, code);
+      i += digits - 1;
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       uint32_t code = 0;
       for (size_t k = 1; k <= digits; ++k) {
         const char h = i + k < s_.size() ? s_[i + k] : ' ';
@@ -207,8 +204,12 @@ class Lexer {
         code = code * 16 + static_cast<uint32_t>(value);
       }
       if (code >= 0xD800 && code < 0xE000) return wrong("a character", fmt::format("the half \\u{:04x}", code));
-      append_utf8(code, text);
+      if (code > kLastCharacter) return wrong("a character of at most U+10FFFF", fmt::format("U+{:X}", code));
+      append_utf8(text, code);
       i += digits;
+    } else if (c == 'N' || static_cast<unsigned char>(c) >= 0x80) {  // by name; Python spells the bytes of others
+      return unsupported("{}: line {}: expected an escape that is done, got {}", where_, line_,
+                         c == 'N' ? "\\N" : "one of a character outside ASCII");
     } else {
       text += '\\';
       text += c;

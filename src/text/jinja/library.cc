@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filters and tests of the template language, after Jinja's documentation of each; methods are in methods.cc.
+// Filters of the template language, after Jinja's documentation of each; methods are in methods.cc, tests in operators.cc.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -18,31 +18,38 @@ Result<std::string> need_text(std::string_view name, const Value& value) {
   return to_text(value);
 }
 
-/// Refuses arguments that a filter has in Jinja and not here, and those that no filter has.
-Status only(std::string_view filter, const Arguments& a, size_t most, std::initializer_list<std::string_view> names) {
-  if (a.values.size() > most) return unsupported("{}: expected at most {} arguments, got {}", filter, most, a.values.size());
-  for (const auto& [name, value] : a.named)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      return unsupported("{}: expected arguments that are done, got {}", filter, name);
-  return {};
-}
-
 constexpr size_t kByName = SIZE_MAX;  // the place of an argument that has none
 
-// a.b of an element, or what stands for it, as a copy that is paid for.
+// a.b.0 of an element, or what stands for it, as a copy that is paid for.
 Result<Value> attribute_of(const Value& value, std::string_view path, Budget& budget, const Value& other = Value()) {
+  constexpr size_t kMostDigits = 18;  // which 63 bits hold
   const Value* at = &value;
+  Value held;
   while (!path.empty()) {
     const size_t dot = std::min(path.find('.'), path.size());
     const std::string_view name = path.substr(0, dot);
     path.remove_prefix(std::min(dot + 1, path.size()));
+    if (at->undefined()) return bad_input("expected something to have .{}, got an undefined value", name);
     const Dict* d = at->dict();
+    const bool number = name.find_first_not_of("0123456789") == std::string_view::npos && !name.empty();
+    if (number && name.size() <= kMostDigits) {
+      SLIP_TRY(held, element(*at, Value(int64_t{std::stoll(std::string(name))})));
+      at = held.undefined() ? &other : &held;
+      continue;
+    }
     if (d) SLIP_TRY_(budget.look_in(d->entries.size(), name));
-    const Value* v = d ? d->find(name) : nullptr;
+    const Value* v = d && !number ? d->find(name) : nullptr;
     at = v && !v->undefined() ? v : &other;
   }
   SLIP_TRY_(budget.take(0, copied_bytes(*at)));
   return *at;
+}
+// One name: Jinja also takes numbers, and several with commas between.
+Status one_attribute(std::string_view filter, const Value& attribute) {
+  const bool absent = attribute.undefined() || attribute.none();
+  if (!absent && (!attribute.string() || attribute.string()->find(',') != std::string::npos))
+    return unsupported("{}: expected an attribute's name, got {}", filter, attribute.string() ? "several" : attribute.type_name());
+  return {};
 }
 
 Result<Value> filter_trim(const Value& v, const Arguments& a, Budget& budget) {
@@ -69,7 +76,6 @@ Result<Value> filter_string(const Value& v, const Arguments&, Budget&) {
 }
 // Jinja's own: words begin behind blanks, dashes and opening brackets, and nowhere else (Python's str.title: behind any sign).
 Result<Value> filter_title(const Value& v, const Arguments& a, Budget& budget) {
-  SLIP_TRY_(only("title", a, 0, {}));
   SLIP_TRY(std::string text, need_text("title", v));
   SLIP_TRY(const Value small, call_method("lower", text, {}, budget));  // which refuses all letters but ASCII's
   text = *small.string();
@@ -98,7 +104,6 @@ Result<Value> whole(double d) {
 }
 // int(), or else int(float()), or else the default.
 Result<Value> filter_int(const Value& v, const Arguments& a, Budget& budget) {
-  SLIP_TRY_(only("int", a, 2, {"default", "base"}));
   const Value other = a.at(0, "default").undefined() ? Value(0) : a.at(0, "default");
   int64_t base = 10, i = 0;
   if (const Value& given = a.at(1, "base"); !given.undefined() && (!given.integer(base) || base != 10))
@@ -150,6 +155,7 @@ Result<Value> filter_join(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const List items, elements(v, budget));
   SLIP_TRY(const std::string between, to_text(a.at(0, "d")));
   const Value& attribute = a.at(1, "attribute");
+  SLIP_TRY_(one_attribute("join", attribute));
   std::string out;
   for (size_t i = 0; i < items.size(); ++i) {
     Value item = items[i];
@@ -179,7 +185,6 @@ std::string in_ascii(std::string_view json) {
 }
 // That of transformers: tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False).
 Result<Value> filter_tojson(const Value& v, const Arguments& a, Budget& budget) {
-  SLIP_TRY_(only("tojson", a, 2, {"ensure_ascii", "indent"}));
   int64_t indent = -1;
   const Value& given = a.at(1, "indent");
   if (!given.undefined() && !given.none() && (!given.integer(indent) || indent < 0 || indent > 16))
@@ -200,7 +205,6 @@ Status pay_for_place(const Value& key, Budget& budget) {
 }
 Result<Value> filter_items(const Value& v, const Arguments& a, Budget& budget) { return call_method("items", v, a, budget); }
 Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget) {
-  if (!a.values.empty() || !a.named.empty()) return unsupported("dictsort: expected no arguments, got some");
   SLIP_TRY(const Value items, call_method("items", v, a, budget));
   List sorted = *items.list();
   for (const Value& pair : sorted) SLIP_TRY_(pay_for_place((*pair.list())[0], budget));
@@ -217,6 +221,7 @@ Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget
 Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(List items, elements(v, budget));
   const Value& attribute = a.at(2, "attribute");
+  SLIP_TRY_(one_attribute("sort", attribute));
   const bool cased = a.at(1, "case_sensitive").truthy();
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) {
@@ -241,10 +246,8 @@ Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
 }
 // Without letter case, as Jinja compares unless told otherwise. Python's set takes no lists and dictionaries.
 Result<Value> filter_unique(const Value& v, const Arguments& a, Budget& budget) {
-  SLIP_TRY_(only("unique", a, 2, {"case_sensitive", "attribute"}));
   const Value& attribute = a.at(1, "attribute");
-  if (!attribute.undefined() && !attribute.none() && !attribute.string())
-    return unsupported("unique: expected an attribute's name, got {}", attribute.type_name());
+  SLIP_TRY_(one_attribute("unique", attribute));
   const bool cased = a.at(0, "case_sensitive").truthy();
   SLIP_TRY(const List items, elements(v, budget));
   List out, known;
@@ -271,8 +274,11 @@ Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const List items, elements(v, budget));
   List out;
   if (const Value& attribute = a.at(kByName, "attribute"); a.values.empty() && attribute.string()) {
+    SLIP_TRY_(only("map", a, 0, "attribute default"));
+    const Value& given = a.at(kByName, "default");
+    const Value other = given.none() ? Value() : given;
     for (const Value& item : items) {
-      SLIP_TRY(Value found, attribute_of(item, *attribute.string(), budget, a.at(kByName, "default")));
+      SLIP_TRY(Value found, attribute_of(item, *attribute.string(), budget, other));
       out.push_back(std::move(found));
     }
     return Value(std::move(out));
@@ -312,19 +318,25 @@ Result<Value> filter_select(const Value& v, const Arguments& a, Budget& budget, 
   }
   return Value(std::move(out));
 }
+// A width that is a string stands in front of the lines itself. All ends of lines become \n.
 Result<Value> filter_indent(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const std::string text, need_text("indent", v));
   int64_t width = 4;
-  a.at(0, "width").integer(width);
+  const Value& given = a.at(0, "width");
+  if (!given.undefined() && !given.string() && !given.integer(width))
+    return bad_input("indent: expected a width or a string, got {}", given.type_name());
   if (width < 0 || width > 64) return bad_input("indent: expected a width of 0 to 64, got {}", width);
-  const std::string blanks(static_cast<size_t>(width), ' ');
+  const std::string front = given.string() ? *given.string() : std::string(static_cast<size_t>(width), ' ');
   const bool first = a.at(1, "first").truthy(), blank = a.at(2, "blank").truthy();
-  const auto lines = 1 + std::count(text.begin(), text.end(), '\n');
-  SLIP_TRY_(budget.take(0, static_cast<int64_t>(text.size()) + lines * width));
-  std::string out = first ? blanks : "";
-  for (size_t i = 0; i < text.size(); ++i) {
-    out += text[i];
-    if (text[i] == '\n' && i + 1 < text.size() && (blank || text[i + 1] != '\n')) out += blanks;
+  SLIP_TRY(const Value lines, call_method("splitlines", text + "\n", {}, budget));
+  std::string out = first ? front : "";
+  for (size_t i = 0; i < lines.list()->size(); ++i) {
+    const std::string& line = *(*lines.list())[i].string();
+    const bool indented = i > 0 && (blank || !line.empty());
+    SLIP_TRY_(budget.take(1, static_cast<int64_t>(1 + line.size() + (indented ? front.size() : 0))));
+    if (i > 0) out += '\n';
+    if (indented) out += front;
+    out += line;
   }
   return Value(std::move(out));
 }
@@ -336,54 +348,50 @@ Result<Value> filter_abs(const Value& v, const Arguments&, Budget& budget) {
 }
 Result<Value> filter_same(const Value& v, const Arguments&, Budget&) { return v; }
 
-using Filter = Result<Value> (*)(const Value&, const Arguments&, Budget&);
+constexpr size_t kAnyNumber = SIZE_MAX;
+template <bool kByAttribute, bool kKeep>
+Result<Value> select(const Value& v, const Arguments& a, Budget& budget) {
+  return filter_select(v, a, budget, kByAttribute, kKeep);
+}
+struct Filter {
+  Result<Value> (*apply)(const Value&, const Arguments&, Budget&);
+  size_t most = 0;  // arguments
+  std::string_view names = {};
+};
 const std::map<std::string_view, Filter>& filters() {
   static const std::map<std::string_view, Filter> kFilters = {
-      {"abs", filter_abs},
-      {"capitalize", by_method<kCapitalize>},
-      {"count", filter_length},
-      {"d", filter_default},
-      {"default", filter_default},
-      {"dictsort", filter_dictsort},
-      {"first", filter_first},
-      {"indent", filter_indent},
-      {"int", filter_int},
-      {"items", filter_items},
-      {"join", filter_join},
-      {"last", filter_last},
-      {"length", filter_length},
-      {"list", filter_list},
-      {"lower", by_method<kLower>},
-      {"map", filter_map},
-      {"reject", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, false, false); }},
-      {"rejectattr", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, true, false); }},
-      {"replace", by_method<kReplace>},
-      {"reverse", filter_reverse},
-      {"safe", filter_same},  // nothing is escaped here
-      {"select", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, false, true); }},
-      {"selectattr", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, true, true); }},
-      {"sort", filter_sort},
-      {"string", filter_string},
-      {"title", filter_title},
-      {"tojson", filter_tojson},
-      {"trim", filter_trim},
-      {"unique", filter_unique},
-      {"upper", by_method<kUpper>},
+      {"abs", {filter_abs}},
+      {"capitalize", {by_method<kCapitalize>}},
+      {"count", {filter_length}},
+      {"d", {filter_default, 2, "default_value boolean"}},
+      {"default", {filter_default, 2, "default_value boolean"}},
+      {"dictsort", {filter_dictsort}},
+      {"first", {filter_first}},
+      {"indent", {filter_indent, 3, "width first blank"}},
+      {"int", {filter_int, 2, "default base"}},
+      {"items", {filter_items}},
+      {"join", {filter_join, 2, "d attribute"}},
+      {"last", {filter_last}},
+      {"length", {filter_length}},
+      {"list", {filter_list}},
+      {"lower", {by_method<kLower>}},
+      {"map", {filter_map, kAnyNumber, "*"}},  // those of another filter
+      {"reject", {select<false, false>, kAnyNumber}},
+      {"rejectattr", {select<true, false>, kAnyNumber}},
+      {"replace", {by_method<kReplace>, 3, "old new count"}},
+      {"reverse", {filter_reverse}},
+      {"safe", {filter_same}},  // nothing is escaped here
+      {"select", {select<false, true>, kAnyNumber}},
+      {"selectattr", {select<true, true>, kAnyNumber}},
+      {"sort", {filter_sort, 3, "reverse case_sensitive attribute"}},
+      {"string", {filter_string}},
+      {"title", {filter_title}},
+      {"tojson", {filter_tojson, 2, "ensure_ascii indent"}},
+      {"trim", {filter_trim, 1, "chars"}},
+      {"unique", {filter_unique, 2, "case_sensitive attribute"}},
+      {"upper", {by_method<kUpper>}},
   };
   return kFilters;
-}
-
-constexpr std::array<std::string_view, 26> kTests = {"boolean",   "callable", "defined", "divisibleby", "eq",     "equalto",
-                                                     "even",      "==",       "!=",      "false",       "float",  "in",
-                                                     "integer",   "iterable", "lower",   "mapping",     "ne",     "none",
-                                                     "number",    "odd",      "sameas",  "sequence",    "string", "true",
-                                                     "undefined", "upper"};
-
-Result<bool> divides(const Value& value, const Value& by) {
-  int64_t x = 0, y = 0;
-  if (!value.integer(x) || !by.integer(y) || y == 0)
-    return bad_input("divisibleby: expected two integers, got {} and {}", value.type_name(), by.type_name());
-  return y == -1 || x % y == 0;
 }
 
 }  // namespace
@@ -396,45 +404,28 @@ const Value& Arguments::at(size_t place, std::string_view name) const {
   return kAbsent;
 }
 
+bool Arguments::has(size_t place, std::string_view name) const {
+  return place < values.size() || std::any_of(named.begin(), named.end(), [&](const auto& one) { return one.first == name; });
+}
+
+Status only(std::string_view what, const Arguments& a, size_t most, std::string_view names) {
+  if (a.values.size() > most) return unsupported("{}: expected at most {} arguments, got {}", what, most, a.values.size());
+  for (const auto& [name, value] : a.named)
+    if (names != "*" && fmt::format(" {} ", names).find(fmt::format(" {} ", name)) == std::string::npos)
+      return unsupported("{}: expected arguments that are done, got {}", what, name);
+  return {};
+}
+
 bool is_filter(std::string_view name) { return filters().contains(name); }
-bool is_test(std::string_view name) { return std::find(kTests.begin(), kTests.end(), name) != kTests.end(); }
 bool is_function(std::string_view name) {
   return name == "namespace" || name == "range" || name == "raise_exception" || name == "strftime_now" || name == "dict";
 }
 
 Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget) {
   SLIP_TRY_(budget.take(1, 0));
-  return filters().find(name)->second(value, arguments, budget);
-}
-
-Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& a, Budget& budget) {
-  SLIP_TRY_(budget.take(1, 0));
-  const Value& other = a.at(0, "");
-  if (name == "defined" || name == "undefined") return v.undefined() == (name == "undefined");
-  if (name == "none") return v.none();
-  if (name == "string") return v.string() != nullptr;
-  if (name == "mapping") return v.dict() != nullptr;
-  if (name == "sequence" || name == "iterable") return v.list() || v.string() || v.dict() || v.undefined();
-  if (name == "boolean") return v.boolean() != nullptr;
-  if (name == "true") return v.boolean() && *v.boolean();
-  if (name == "false") return v.boolean() && !*v.boolean();
-  if (name == "number") return v.is_number();
-  if (name == "integer") return std::holds_alternative<int64_t>(v.v);
-  if (name == "float") return std::holds_alternative<double>(v.v);
-  if (name == "callable") return std::holds_alternative<const Node*>(v.v);
-  if (name == "in") return contains(other, v, budget);
-  if (name == "odd" || name == "even") {
-    SLIP_TRY(const bool even, divides(v, 2));
-    return even == (name == "even");
-  }
-  if (name == "divisibleby") return divides(v, other);
-  if (name == "sameas" && (v.list() || v.dict() || v.string())) return v.v == other.v;
-  if (name == "lower" || name == "upper") {
-    SLIP_TRY(const Value folded, call_method(name, v, {}, budget));
-    return *folded.string() == *v.string();
-  }
-  SLIP_TRY(const bool same, equal(v, other, budget));
-  return same == (name != "ne" && name != "!=");
+  const Filter& filter = filters().find(name)->second;
+  SLIP_TRY_(only(name, arguments, filter.most, filter.names));
+  return filter.apply(value, arguments, budget);
 }
 
 Result<List> elements(const Value& value, Budget& budget) {

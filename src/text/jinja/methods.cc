@@ -12,10 +12,40 @@
 namespace slip::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 25> kMethods = {
-    "strip",        "lstrip",  "rstrip", "split",      "rsplit", "splitlines", "startswith", "endswith", "replace",
-    "upper",        "lower",   "title",  "capitalize", "find",   "rfind",      "count",      "join",     "removeprefix",
-    "removesuffix", "isdigit", "get",    "items",      "keys",   "values",     "index"};
+struct Method {
+  std::string_view name;
+  size_t most = 0;  // arguments
+  std::string_view names = {};
+};
+constexpr std::array<Method, 25> kMethods = {{{"strip", 1, "chars"},
+                                              {"lstrip", 1, "chars"},
+                                              {"rstrip", 1, "chars"},
+                                              {"split", 2, "sep maxsplit"},
+                                              {"rsplit", 2, "sep maxsplit"},
+                                              {"splitlines", 1, "keepends"},
+                                              {"startswith", 3},
+                                              {"endswith", 3},
+                                              {"replace", 3, "old new count"},
+                                              {"upper"},
+                                              {"lower"},
+                                              {"title"},
+                                              {"capitalize"},
+                                              {"find", 3},
+                                              {"rfind", 3},
+                                              {"count", 3},
+                                              {"join", 1},
+                                              {"removeprefix", 1},
+                                              {"removesuffix", 1},
+                                              {"isdigit"},
+                                              {"get", 2},
+                                              {"items"},
+                                              {"keys"},
+                                              {"values"},
+                                              {"index", 3}}};
+const Method* method_of(std::string_view name) {
+  const auto* found = std::find_if(kMethods.begin(), kMethods.end(), [&](const Method& m) { return m.name == name; });
+  return found == kMethods.end() ? nullptr : found;
+}
 
 /// Python's str.isspace: White_Space and the four ASCII separators.
 bool is_blank(char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); }
@@ -35,12 +65,6 @@ std::string_view stripped(std::string_view s, std::string_view chars, bool left,
   return s;
 }
 
-std::string_view without_blanks(std::string_view s, bool left, bool right) {
-  for (size_t at = 0; left && at < s.size() && is_blank(next_character(s, at)); at = 0) s.remove_prefix(at);
-  for (size_t at = s.size(); right && at > 0 && is_blank(previous_character(s, at)); at = s.size()) s = s.substr(0, at);
-  return s;
-}
-
 Result<Value> strip(std::string_view name, const std::string& s, const Arguments& a) {
   const bool left = name != "rstrip", right = name != "lstrip";
   const Value& given = a.at(0, "chars");
@@ -51,57 +75,63 @@ Result<Value> strip(std::string_view name, const std::string& s, const Arguments
   return Value(std::string(stripped(s, chars, left, right)));
 }
 
-List words_of(std::string_view s) {
+// How many times at most; without end where nothing is given or less than 0.
+Result<int64_t> most_of(std::string_view method, const Value& given) {
+  int64_t most = -1;
+  if (!given.undefined() && !given.integer(most)) return bad_input("{}: expected an integer, got {}", method, given.type_name());
+  return std::max<int64_t>(most, -1);
+}
+
+Result<Value> words_of(std::string_view s, Budget& budget) {
   List out;
   size_t from = 0;
   for (size_t at = 0; at < s.size();) {
     const size_t here = at;
     if (!is_blank(next_character(s, at))) continue;
-    if (here > from) out.emplace_back(std::string(s.substr(from, here - from)));
+    if (here > from) SLIP_TRY_(append(out, std::string(s.substr(from, here - from)), budget));
     from = at;
   }
-  if (from < s.size()) out.emplace_back(std::string(s.substr(from)));
-  return out;
+  if (from < s.size()) SLIP_TRY_(append(out, std::string(s.substr(from)), budget));
+  return Value(std::move(out));
 }
 
 Result<Value> split(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
-  int64_t most = -1;
-  if (a.at(1, "maxsplit").integer(most) && most < 0) most = -1;
+  SLIP_TRY(int64_t most, most_of(name, a.at(1, "maxsplit")));
   const Value& separator = a.at(0, "sep");
-  List out;
-  SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
+  SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, 0));
   if (separator.undefined() || separator.none()) {
     if (most >= 0) return unsupported("{}: expected a separator beside a number of splits, got none", name);
-    return Value(words_of(s));
+    return words_of(s, budget);
   }
   SLIP_TRY(const std::string by, need_string(name, separator));
   if (by.empty()) return bad_input("{}: expected a separator, got an empty one", name);
   SLIP_TRY_(budget.look_for(by, s));
+  List out;
   std::string_view rest = s;
   const bool right = name == "rsplit";
   for (; most != 0; --most) {
     const size_t at = right ? rest.rfind(by) : rest.find(by);
     if (at == std::string_view::npos) break;
-    out.emplace_back(std::string(right ? rest.substr(at + by.size()) : rest.substr(0, at)));
+    SLIP_TRY_(append(out, std::string(right ? rest.substr(at + by.size()) : rest.substr(0, at)), budget));
     rest = right ? rest.substr(0, at) : rest.substr(at + by.size());
   }
-  out.emplace_back(std::string(rest));
+  SLIP_TRY_(append(out, std::string(rest), budget));
   if (right) std::reverse(out.begin(), out.end());
   return Value(std::move(out));
 }
 
-Result<Value> splitlines(const std::string& s, Budget& budget) {
-  SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
+Result<Value> splitlines(const std::string& s, bool keep_ends, Budget& budget) {
+  SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, 0));
   List out;
   size_t from = 0;
   for (size_t at = 0; at < s.size();) {
     const size_t here = at;
     if (!ends_line(next_character(s, at))) continue;
-    out.emplace_back(s.substr(from, here - from));
     if (s.compare(here, 2, "\r\n") == 0) ++at;
+    SLIP_TRY_(append(out, s.substr(from, (keep_ends ? at : here) - from), budget));
     from = at;
   }
-  if (from < s.size()) out.emplace_back(s.substr(from));
+  if (from < s.size()) SLIP_TRY_(append(out, s.substr(from), budget));
   return Value(std::move(out));
 }
 
@@ -123,8 +153,7 @@ Result<Value> replace(const std::string& s, const Arguments& a, Budget& budget) 
   SLIP_TRY(const std::string from, need_string("replace", a.at(0, "old")));
   SLIP_TRY(const std::string to, need_string("replace", a.at(1, "new")));
   if (from.empty()) return unsupported("replace: expected something to replace, got an empty string");
-  int64_t most = -1;
-  if (a.at(2, "count").integer(most) && most < 0) most = -1;
+  SLIP_TRY(int64_t most, most_of("replace", a.at(2, "count")));
   SLIP_TRY_(budget.look_for(from, s));
   std::string out;
   size_t i = 0;
@@ -138,30 +167,65 @@ Result<Value> replace(const std::string& s, const Arguments& a, Budget& budget) 
   return Value(out.append(s, i));
 }
 
+// Where a search looks: the characters from the second argument up to the third, as Python clamps them. None where the first is
+// behind the last: not even an empty text is found there.
+struct Window {
+  std::string_view text;
+  int64_t begin = 0;
+  bool none = false;
+};
+Result<Window> window(std::string_view name, const std::string& s, const Arguments& a) {
+  if (a.values.size() < 2) return Window{s};
+  const int64_t length = characters(s);
+  int64_t ends[2] = {0, length};
+  for (size_t i = 0; i < 2; ++i) {
+    const Value& given = a.at(1 + i, "");
+    if (i + 1 >= a.values.size() || given.none()) continue;
+    if (!given.integer(ends[i])) return bad_input("{}: expected an integer, got {}", name, given.type_name());
+    if (ends[i] < 0) ends[i] = std::max<int64_t>(0, ends[i] + length);
+  }
+  ends[1] = std::min(ends[1], length);
+  return Window{characters_of(s, ends[0], ends[1]), ends[0], ends[0] > ends[1]};
+}
+
 // One of several, where a list is given.
-Result<Value> begins_or_ends(std::string_view name, const std::string& s, const Value& with, Budget& budget) {
+Result<Value> begins_or_ends(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
+  const Value& with = a.at(0, "");
+  SLIP_TRY(const Window inside, window(name, s, a));
   List parts{with};
   if (with.list()) {
     SLIP_TRY(parts, elements(with, budget));
   }
   for (const Value& part : parts) {
     SLIP_TRY(const std::string text, need_string(name, part));
-    if (name == "startswith" ? s.starts_with(text) : s.ends_with(text)) return Value(true);
+    if (!inside.none && (name == "startswith" ? inside.text.starts_with(text) : inside.text.ends_with(text))) return Value(true);
   }
   return Value(false);
 }
 
-Result<Value> look_for(std::string_view name, const std::string& s, const std::string& part, Budget& budget) {
-  SLIP_TRY_(budget.look_for(part, s));
-  if (name == "count") {
-    int64_t n = 0;
-    if (part.empty()) return Value(characters(s) + 1);
-    for (size_t at = s.find(part); at != std::string::npos; at = s.find(part, at + part.size())) ++n;
-    return Value(n);
-  }
-  const size_t at = name == "rfind" ? s.rfind(part) : s.find(part);
+int64_t count_in(std::string_view s, std::string_view part) {
+  if (part.empty()) return characters(s) + 1;
+  int64_t n = 0;
+  for (size_t at = s.find(part); at != std::string::npos; at = s.find(part, at + part.size())) ++n;
+  return n;
+}
+
+Result<Value> look_for(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
+  SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));
+  SLIP_TRY(const Window inside, window(name, s, a));
+  SLIP_TRY_(budget.look_for(part, inside.text));
+  if (name == "count") return Value(inside.none ? 0 : count_in(inside.text, part));
+  const size_t at = inside.none ? std::string::npos : name == "rfind" ? inside.text.rfind(part) : inside.text.find(part);
   if (at == std::string::npos && name == "index") return bad_input("index: expected a string that is there, got one that is not");
-  return Value(at == std::string::npos ? int64_t{-1} : characters(std::string_view(s).substr(0, at)));
+  return Value(at == std::string::npos ? int64_t{-1} : inside.begin + characters(inside.text.substr(0, at)));
+}
+
+// Python has digits beyond ASCII's.
+Result<Value> is_digits(const std::string& s) {
+  const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (s.empty() || std::any_of(s.begin(), s.end(), [&](char c) { return ascii(c) && (c < '0' || c > '9'); })) return Value(false);
+  if (!std::all_of(s.begin(), s.end(), ascii)) return unsupported("isdigit: expected ASCII characters, got others");
+  return Value(true);
 }
 
 Result<Value> join(const std::string& between, const Value& list, Budget& budget) {
@@ -179,16 +243,13 @@ Result<Value> join(const std::string& between, const Value& list, Budget& budget
 Result<Value> of_string(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
   if (name == "strip" || name == "lstrip" || name == "rstrip") return strip(name, s, a);
   if (name == "split" || name == "rsplit") return split(name, s, a, budget);
-  if (name == "splitlines") return splitlines(s, budget);
-  if (name == "startswith" || name == "endswith") return begins_or_ends(name, s, a.at(0, ""), budget);
+  if (name == "splitlines") return splitlines(s, a.at(0, "keepends").truthy(), budget);
+  if (name == "startswith" || name == "endswith") return begins_or_ends(name, s, a, budget);
   if (name == "replace") return replace(s, a, budget);
   if (name == "upper" || name == "lower" || name == "title" || name == "capitalize") return fold(name, s);
   if (name == "join") return join(s, a.at(0, ""), budget);
-  if (name == "isdigit") return Value(!s.empty() && s.find_first_not_of("0123456789") == std::string::npos);
-  if (name == "find" || name == "rfind" || name == "count" || name == "index") {
-    SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));
-    return look_for(name, s, part, budget);
-  }
+  if (name == "isdigit") return is_digits(s);
+  if (name == "find" || name == "rfind" || name == "count" || name == "index") return look_for(name, s, a, budget);
   if (name == "removeprefix" || name == "removesuffix") {
     SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));
     if (name == "removeprefix") return Value(s.starts_with(part) ? s.substr(part.size()) : s);
@@ -216,7 +277,7 @@ Result<Value> of_dict(std::string_view name, const Dict& d, const Arguments& a, 
       List pair;
       SLIP_TRY_(append(pair, key, budget));
       SLIP_TRY_(append(pair, value, budget));
-      SLIP_TRY_(append(out, std::move(pair), budget));
+      SLIP_TRY_(append(out, std::make_shared<const Listing>(std::move(pair), true), budget));
     } else {
       return bad_input("expected a method of dictionaries, got {}", name);
     }
@@ -225,6 +286,12 @@ Result<Value> of_dict(std::string_view name, const Dict& d, const Arguments& a, 
 }
 
 }  // namespace
+
+std::string_view without_blanks(std::string_view s, bool left, bool right) {
+  for (size_t at = 0; left && at < s.size() && is_blank(next_character(s, at)); at = 0) s.remove_prefix(at);
+  for (size_t at = s.size(); right && at > 0 && is_blank(previous_character(s, at)); at = s.size()) s = s.substr(0, at);
+  return s;
+}
 
 Result<std::string> format_date(const std::string& day, const std::string& format) {
   std::tm when{};
@@ -251,10 +318,11 @@ Result<std::string> format_date(const std::string& day, const std::string& forma
   return std::string(text, n);
 }
 
-bool is_method(std::string_view name) { return std::find(kMethods.begin(), kMethods.end(), name) != kMethods.end(); }
+bool is_method(std::string_view name) { return method_of(name) != nullptr; }
 
 Result<Value> call_method(std::string_view name, const Value& object, const Arguments& arguments, Budget& budget) {
   SLIP_TRY_(budget.take(1, 0));
+  if (const Method* method = method_of(name)) SLIP_TRY_(only(name, arguments, method->most, method->names));
   if (const std::string* s = object.string()) return of_string(name, *s, arguments, budget);
   if (const Dict* d = object.dict(); d && !d->is_namespace) {
     return of_dict(name, *d, arguments, budget);

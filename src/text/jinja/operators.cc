@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators, indices and range do with values; which operands they have is the tree's business (jinja.cc).
+// What operators, tests, indices and range do with values; which operands they have is the tree's business (jinja.cc).
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "text/jinja/syntax.h"
@@ -39,7 +41,43 @@ Result<Value> numbers(const std::string& op, double x, double y) {
   if (op == "*") return Value(x * y);
   if (y == 0) return bad_input("expected a divisor other than 0, got 0");
   if (op == "/") return Value(x / y);
-  return op == "//" ? Value(std::floor(x / y)) : Value(x - std::floor(x / y) * y);
+  // As CPython's float_divmod: the remainder first, which is exact and of the divisor's sign.
+  double rest = std::fmod(x, y);
+  if (rest == 0) rest = std::copysign(0.0, y);
+  if (rest != 0 && (rest < 0) != (y < 0)) rest += y;
+  if (op == "%") return Value(rest);
+  const double quotient = (x - rest) / y;
+  return Value(quotient == 0 ? std::copysign(0.0, x / y) : std::round(quotient));
+}
+
+constexpr std::array<std::string_view, 26> kTests = {"boolean",   "callable", "defined", "divisibleby", "eq",     "equalto",
+                                                     "even",      "==",       "!=",      "false",       "float",  "in",
+                                                     "integer",   "iterable", "lower",   "mapping",     "ne",     "none",
+                                                     "number",    "odd",      "sameas",  "sequence",    "string", "true",
+                                                     "undefined", "upper"};
+
+constexpr std::array<std::string_view, 8> kTestsOfTwo = {"divisibleby", "eq", "equalto", "==", "!=", "in", "ne", "sameas"};
+
+Result<bool> divides(const Value& value, const Value& by) {
+  int64_t x = 0, y = 0;
+  if (!value.integer(x) || !by.integer(y) || y == 0)
+    return bad_input("divisibleby: expected two integers, got {} and {}", value.type_name(), by.type_name());
+  return y == -1 || x % y == 0;
+}
+
+// Python's str.islower and str.isupper: all letters are of the case, and there is one.
+Result<bool> is_of_case(std::string_view name, const Value& v, Budget& budget) {
+  if (!v.string()) return false;
+  SLIP_TRY(const Value folded, call_method(name, v, {}, budget));
+  const bool letters =
+      std::any_of(v.string()->begin(), v.string()->end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  return letters && *folded.string() == *v.string();
+}
+// Python's `is`: one object. Plain values are as good as one where they are equal and of one type.
+Result<bool> is_same(const Value& a, const Value& b, Budget& budget) {
+  if (a.v.index() != b.v.index() || a.undefined()) return false;
+  if (a.list() || a.dict()) return a.v == b.v;
+  return equal(a, b, budget);
 }
 
 }  // namespace
@@ -51,11 +89,11 @@ Result<Value> operate(const std::string& op, const Value& a, const Value& b, Bud
     return Value(left + right);
   }
   if (op == "+" && a.string() && b.string()) return Value(*a.string() + *b.string());
-  if (op == "+" && a.list() && b.list()) {
+  if (op == "+" && a.list() && b.list() && a.is_tuple() == b.is_tuple()) {
     SLIP_TRY_(budget.take(0, a.list_bytes() + b.list_bytes()));
     List joined = *a.list();
     joined.insert(joined.end(), b.list()->begin(), b.list()->end());
-    return Value(std::move(joined));
+    return Value(std::make_shared<const Listing>(std::move(joined), a.is_tuple()));
   }
   int64_t x = 0, y = 0;
   if (op == "*" && ((a.string() && b.integer(y)) || (b.string() && a.integer(y))))
@@ -113,6 +151,38 @@ Result<Value> range(const Arguments& a, Budget& budget) {
     if (__builtin_add_overflow(i, ends[2], &i)) break;  // beyond any end
   }
   return Value(std::move(out));
+}
+
+bool is_test(std::string_view name) { return std::find(kTests.begin(), kTests.end(), name) != kTests.end(); }
+
+Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY_(budget.take(1, 0));
+  const size_t operands = std::find(kTestsOfTwo.begin(), kTestsOfTwo.end(), name) == kTestsOfTwo.end() ? 0 : 1;
+  if (a.values.size() != operands || !a.named.empty())
+    return bad_input("{}: expected {} arguments, got {}", name, operands, a.values.size() + a.named.size());
+  const Value& other = a.at(0, "");
+  if (name == "defined" || name == "undefined") return v.undefined() == (name == "undefined");
+  if (name == "none") return v.none();
+  if (name == "string") return v.string() != nullptr;
+  if (name == "mapping") return v.dict() != nullptr;
+  if (name == "sequence" || name == "iterable") return v.list() || v.string() || v.dict() || v.undefined();
+  if (name == "boolean") return v.boolean() != nullptr;
+  if (name == "true") return v.boolean() && *v.boolean();
+  if (name == "false") return v.boolean() && !*v.boolean();
+  if (name == "number") return v.is_number();
+  if (name == "integer") return std::holds_alternative<int64_t>(v.v);
+  if (name == "float") return std::holds_alternative<double>(v.v);
+  if (name == "callable") return v.undefined() || std::holds_alternative<Macro>(v.v);  // Jinja's Undefined is
+  if (name == "in") return contains(other, v, budget);
+  if (name == "odd" || name == "even") {
+    SLIP_TRY(const bool even, divides(v, 2));
+    return even == (name == "even");
+  }
+  if (name == "divisibleby") return divides(v, other);
+  if (name == "sameas") return is_same(v, other, budget);
+  if (name == "lower" || name == "upper") return is_of_case(name, v, budget);
+  SLIP_TRY(const bool same, equal(v, other, budget));
+  return same == (name != "ne" && name != "!=");
 }
 
 }  // namespace slip::jinja

@@ -68,6 +68,14 @@ class Parser : TokenReader {
     return end_tag();
   }
 
+  // That no break leaves.
+  Status closed_body(std::vector<NodePtr>& out, std::string_view end) {
+    const int loops = std::exchange(loops_, 0);
+    SLIP_TRY_(end_body(out, end));
+    loops_ = loops;
+    return {};
+  }
+
   Status statement(const std::string& word, std::vector<NodePtr>& out) {
     if (word == "if") return if_block(out);
     if (word == "for") return for_block(out);
@@ -75,7 +83,7 @@ class Parser : TokenReader {
     if (word == "macro") return macro_block(out);
     if (word == "generation") {  // marks what a trainer learns; prints its body
       NodePtr n = node(Kind::kBody);
-      SLIP_TRY_(end_body(n->body, "endgeneration"));
+      SLIP_TRY_(closed_body(n->body, "endgeneration"));
       out.push_back(std::move(n));
       return {};
     }
@@ -149,7 +157,7 @@ class Parser : TokenReader {
     } else if (names.size() == 1 && peek().type == TokenType::kBlockEnd) {
       n->kind = Kind::kSetBlock;
       n->text = names[0];
-      SLIP_TRY_(end_body(n->body, "endset"));
+      SLIP_TRY_(closed_body(n->body, "endset"));
       out.push_back(std::move(n));
       return {};
     }
@@ -177,9 +185,7 @@ class Parser : TokenReader {
       }
       if (!is_op(")")) SLIP_TRY_(need_op(","));
     }
-    const int loops = std::exchange(loops_, 0);
-    SLIP_TRY_(end_body(n->body, "endmacro"));
-    loops_ = loops;
+    SLIP_TRY_(closed_body(n->body, "endmacro"));
     out.push_back(std::move(n));
     return {};
   }
@@ -190,6 +196,7 @@ class Parser : TokenReader {
     SLIP_TRY(NodePtr first, expression());
     if (!is_op(",")) return first;
     NodePtr list = with(Kind::kList, {}, std::move(first));
+    list->flag = true;
     while (take_op(",")) {
       if (peek().type == TokenType::kBlockEnd || peek().type == TokenType::kPrintEnd || is_op(")")) break;
       SLIP_TRY(NodePtr next, expression());
@@ -425,7 +432,11 @@ class Parser : TokenReader {
   }
   Result<NodePtr> bracketed() {
     if (take_op("(")) {
-      if (take_op(")")) return node(Kind::kList);
+      if (take_op(")")) {
+        NodePtr none = node(Kind::kList);
+        none->flag = true;
+        return none;
+      }
       SLIP_TRY(NodePtr value, tuple());
       SLIP_TRY_(need_op(")"));
       return value;

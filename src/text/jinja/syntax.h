@@ -33,7 +33,7 @@ Result<std::vector<Token>> tokenize(std::string_view source, std::string_view wh
 enum class Kind : uint8_t {
   kConstant,   // value
   kName,       // text
-  kList,       // kids (tuples too)
+  kList,       // kids; flag: a tuple
   kDict,       // kids: key, value, key, value ...
   kAttribute,  // kids[0] . text
   kIndex,      // kids[0] [ kids[1] ]
@@ -75,7 +75,7 @@ struct Node {
 using NodePtr = std::unique_ptr<Node>;
 Result<NodePtr> parse(const std::vector<Token>& tokens, std::string_view where);
 
-// ---- the library (library.cc, methods.cc)
+// ---- the library (library.cc, methods.cc; tests in operators.cc)
 
 /// Arguments of a call, evaluated.
 struct Arguments {
@@ -83,7 +83,10 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
   /// The argument at a place or by name; undefined when absent. No copy, since one argument may serve many elements of a list.
   const Value& at(size_t place, std::string_view name) const;
+  bool has(size_t place, std::string_view name) const;
 };
+/// Refuses more arguments than `most`, and names that are not among `names` ("default base").
+Status only(std::string_view what, const Arguments& a, size_t most, std::string_view names);
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
 bool is_method(std::string_view name);
@@ -91,10 +94,13 @@ bool is_function(std::string_view name);
 Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget);
 Result<bool> apply_test(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget);
 Result<Value> call_method(std::string_view name, const Value& object, const Arguments& arguments, Budget& budget);
-/// C's strftime of a day ("2026-11-20"; empty: today) at midnight, for formats of days, months and years.
+/// C's strftime of a day ("2026-11-20"; empty: today) at noon, for formats of days, months and years.
 Result<std::string> format_date(const std::string& day, const std::string& format);
 /// What a for loop walks over: elements, keys, or characters.
 Result<List> elements(const Value& value, Budget& budget);
+
+/// Without what Python's str.strip() takes off at either end.
+std::string_view without_blanks(std::string_view s, bool left, bool right);
 
 // ---- operators (operators.cc)
 

@@ -7,7 +7,7 @@
 
 namespace slip::jinja {
 
-Listing::Listing(List list) : items(std::move(list)) {
+Listing::Listing(List list, bool is_a_tuple) : items(std::move(list)), tuple(is_a_tuple) {
   for (const Value& x : items) {
     depth = std::max(depth, 1 + x.depth());
     bytes += copied_bytes(x);
@@ -22,6 +22,28 @@ Status append(List& list, Value value, Budget& budget) {
   SLIP_TRY_(budget.take(0, copied_bytes(value)));
   list.push_back(std::move(value));
   return {};
+}
+
+Result<bool> holds_namespace(const Value& value, Budget& budget) {
+  SLIP_TRY_(budget.take(1, 0));
+  if (const List* l = value.list()) {
+    for (const Value& x : *l) {
+      SLIP_TRY(const bool inside, holds_namespace(x, budget));
+      if (inside) return true;
+    }
+  } else if (const Dict* d = value.dict()) {
+    if (d->is_namespace) return true;
+    for (const auto& [key, x] : d->entries) {
+      SLIP_TRY(const bool inside, holds_namespace(x, budget));
+      if (inside) return true;
+    }
+  }
+  return false;
+}
+
+bool Value::is_tuple() const {
+  const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
+  return p && (*p)->tuple;
 }
 
 int64_t Value::list_bytes() const {
@@ -110,7 +132,7 @@ Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
     return *a.string() == *b.string();
   }
   if (a.list()) {
-    if (a.list()->size() != b.list()->size()) return false;
+    if (a.is_tuple() != b.is_tuple() || a.list()->size() != b.list()->size()) return false;
     for (size_t i = 0; i < a.list()->size(); ++i) {
       SLIP_TRY(const bool same, equal((*a.list())[i], (*b.list())[i], budget));
       if (!same) return false;
@@ -129,7 +151,7 @@ Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
     }
     return true;
   }
-  return std::get<const Node*>(a.v) == std::get<const Node*>(b.v);
+  return std::get<Macro>(a.v) == std::get<Macro>(b.v);
 }
 
 Result<std::partial_ordering> order(const Value& a, const Value& b) {

@@ -17,14 +17,23 @@ namespace slip::jinja {
 
 struct Value;
 struct Node;
+
+/// A macro where it was defined: it sees the names of that scope (jinja.cc) as long as the scope is there.
+struct Macro {
+  const Node* node = nullptr;
+  size_t scope = 0;
+  int64_t serial = 0;  // of the scope; another one may stand there later
+  bool operator==(const Macro&) const = default;
+};
 using List = std::vector<Value>;
 
 /// A list as a value holds it: with its depth, as Value::depth counts it, and what a copy of it takes, its strings included.
 struct Listing {
-  explicit Listing(List list);
+  explicit Listing(List list, bool is_a_tuple = false);
   List items;
   int depth = 1;
   int64_t bytes = 0;
+  bool tuple = false;  // which equals no list
 };
 
 /// In order of insertion; a few entries each, so it is searched from the front, which Budget::look_in pays for.
@@ -49,9 +58,7 @@ template <class T>
 inline constexpr bool kIsResult<Result<T>> = true;
 
 struct Value {
-  std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const Listing>, std::shared_ptr<Dict>,
-               const Node*>
-      v;
+  std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const Listing>, std::shared_ptr<Dict>, Macro> v;
 
   Value() = default;
   // Not a Result: whether one converts to a Value would depend on itself (clang 19).
@@ -69,6 +76,7 @@ struct Value {
     const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
     return p ? &(*p)->items : nullptr;
   }
+  bool is_tuple() const;
   int64_t list_bytes() const;  // of a copy of a list; 0 of others
   Dict* dict() const {
     const auto* p = std::get_if<std::shared_ptr<Dict>>(&v);
@@ -118,6 +126,8 @@ struct Budget {
   }
 };
 
+/// Whether a namespace stands anywhere inside of a value.
+Result<bool> holds_namespace(const Value& value, Budget& budget);
 /// Puts a copy of a value at a list's end, which is paid for.
 Status append(List& list, Value value, Budget& budget);
 Result<bool> equal(const Value& a, const Value& b, Budget& budget);
