@@ -35,6 +35,9 @@ using beast::error_code;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWriteSeconds = 30;
+constexpr unsigned kChunkedVersion = 11;  // HTTP/1.1
+/// Bytes that are read ahead, or kept until a head, a chunk's size or the trailers are whole.
+constexpr size_t kMostBuffered = size_t{64} << 10;
 constexpr std::chrono::milliseconds kPause{
     50};  // before another connection is taken, where there was nothing left for the one before
 
@@ -196,7 +199,7 @@ class Server final : public HttpServer {
   }
 
   asio::awaitable<void> session(std::shared_ptr<Connection> connection) {
-    beast::flat_buffer buffer;
+    beast::flat_buffer buffer(kMostBuffered);
     try {
       for (bool keep = co_await one(connection, buffer); keep;)
         keep = co_await another(connection->stream, buffer) && co_await one(connection, buffer);
@@ -313,7 +316,8 @@ class Server final : public HttpServer {
     asio::post(workers_,
                [this, exchange] { guarded([&] { application_.handle(exchange); }, [&](const char*) { exchange->give_up(); }); });
     watch(stream.socket(), exchange);
-    bool alive = true;
+    const bool chunks = version >= kChunkedVersion;  // before that the end of a stream is the connection's
+    bool alive = true, open = true;
     for (bool done = false; alive && !done;) {
       auto mail = exchange->box.get();
       if (!mail) {
@@ -332,15 +336,19 @@ class Server final : public HttpServer {
         case Mailbox::Mail::kChunk: {
           stream.expires_after(std::chrono::seconds(kWriteSeconds));
           error_code ec;
-          co_await asio::async_write(stream, http::make_chunk(asio::buffer(mail->text)), into(ec));
+          if (chunks)
+            co_await asio::async_write(stream, http::make_chunk(asio::buffer(mail->text)), into(ec));
+          else
+            co_await asio::async_write(stream, asio::buffer(mail->text), into(ec));
           alive = !ec;
           break;
         }
         case Mailbox::Mail::kEnd: {
           error_code ec;
           stream.expires_after(std::chrono::seconds(kWriteSeconds));
-          co_await asio::async_write(stream, http::make_chunk_last(), into(ec));
+          if (chunks) co_await asio::async_write(stream, http::make_chunk_last(), into(ec));
           alive = !ec;
+          open = chunks;
           done = true;
           break;
         }
@@ -352,7 +360,7 @@ class Server final : public HttpServer {
       }
     }
     taken = alive;
-    co_return alive;
+    co_return alive&& open;
   }
 
   /// The token is cancelled as soon as the other side closes. Where it has sent its next request already, whose bytes would wake a watch
@@ -376,8 +384,8 @@ class Server final : public HttpServer {
     http::response<http::empty_body> head(static_cast<http::status>(r.status), version);
     head.set(http::field::content_type, r.type);
     for (const auto& [name, value] : r.header) head.set(name, value);
-    head.keep_alive(keep);
-    head.chunked(true);
+    head.keep_alive(keep && version >= kChunkedVersion);
+    head.chunked(version >= kChunkedVersion);
     http::response_serializer<http::empty_body> serializer(head);
     stream.expires_after(std::chrono::seconds(kWriteSeconds));
     error_code ec;

@@ -46,11 +46,16 @@ class Gate {
   bool open_ = false;
 };
 
-/// Answers with the length of the body; its websockets do as they are told.
+/// Answers with the length of the body, or in two pieces; its websockets do as they are told.
 class Answers final : public Application {
  public:
   bool admits(HttpRequest&, HttpReply&) override { return true; }
   void handle(std::shared_ptr<Exchange> exchange) override {
+    if (exchange->request().path == "/stream") {
+      exchange->begin_stream({200, "text/plain", {}, {}});
+      for (const char* piece : {"one", "two"}) exchange->send(piece);
+      return exchange->end();
+    }
     exchange->reply({200, "text/plain", fmt::format("{} bytes", exchange->request().body.size()), {}});
   }
   bool handle_now(const HttpRequest& request, HttpReply& reply) override {
@@ -308,6 +313,34 @@ TEST_F(Http, AnExceptionEndsItsWebsocketAlone) {
   EXPECT_TRUE(closed.wait());
   EXPECT_TRUE(answers());
   server_.reset();
+}
+
+/// What stands between the parts of a chunked body has an end, too.
+TEST_F(Http, ChunksHaveShortHeads) {
+  listen({});
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string begin : {"1;", "0", "0\r\nX: ", "0\r\nX: y\r\n"}) {
+    Line line(port());
+    ASSERT_TRUE(line.send(head + begin));
+    const std::string more = begin.ends_with("\r\n") ? "a: b\r\n" : begin == "0" ? "0" : "a";
+    std::string piece;
+    while (piece.size() < 4096) piece += more;
+    size_t sent = 0;
+    for (bool open = true; open && sent < size_t{16} << 20; sent += piece.size())
+      open = line.send(piece) && line.receive(0ms).empty();
+    EXPECT_LT(sent, size_t{8} << 20) << begin;
+  }
+}
+
+/// Who speaks HTTP/1.0 knows no chunks: a stream's end is the connection's.
+TEST_F(Http, StreamsOfOlderClientsEndWithTheConnection) {
+  listen({});
+  Line line(port());
+  ASSERT_TRUE(line.send("GET /stream HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n"));
+  std::string all;
+  for (std::string piece = line.receive(); !piece.empty(); piece = line.receive()) all += piece;
+  EXPECT_EQ(all.find("chunked"), std::string::npos);
+  EXPECT_TRUE(all.ends_with("\r\n\r\nonetwo")) << all;
 }
 
 }  // namespace
