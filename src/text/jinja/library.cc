@@ -75,7 +75,7 @@ Result<Value> filter_string(const Value& v, const Arguments&, Budget&) {
   return Value(std::move(text));
 }
 // Jinja's own: words begin behind blanks, dashes and opening brackets, and nowhere else (Python's str.title: behind any sign).
-Result<Value> filter_title(const Value& v, const Arguments& a, Budget& budget) {
+Result<Value> filter_title(const Value& v, const Arguments&, Budget& budget) {
   SLIP_TRY(std::string text, need_text("title", v));
   SLIP_TRY(const Value small, call_method("lower", text, {}, budget));  // which refuses all letters but ASCII's
   text = *small.string();
