@@ -18,8 +18,11 @@ namespace slip::cli {
 
 namespace {
 
-/// Standard input is read once: two options that name it are refused before either reads.
+/// Something is asked, before a model is looked at. Standard input is read once: two options that name it are refused before either reads.
 Status check_inputs(const RunOptions& o, const slipstream::Request& r) {
+  if (o.record.empty() && o.ego.empty() && o.messages.empty() && o.prompt_file.empty() && !o.has_prompt && o.images.empty() &&
+      o.videos.empty() && r.prompt.empty())
+    return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --messages, --image or --video, got none of them");
   const auto several = std::count(o.images.begin(), o.images.end(), "-") + (o.ego == "-") + (o.messages == "-") +
                        (o.prompt_file == "-") + (r.form == "-");
   if (several < 2) return {};
@@ -61,8 +64,6 @@ Status read_question(const RunOptions& o, slipstream::Request& r) {
   }
   if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
   if (o.has_prompt && !slipstream::is_valid_utf8(r.prompt)) return bad_input("--prompt: expected valid UTF-8, got other bytes");
-  if (!r.ego && r.prompt.empty() && r.messages.empty() && r.images.empty() && r.videos.empty())
-    return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --messages, --image or --video, got none of them");
   return {};
 }
 
