@@ -35,6 +35,15 @@ class Import : public ::testing::Test {
     fs::create_directories(dir_);
   }
   void TearDown() override { fs::remove_all(dir_); }
+  /// comma2k19's folder "segment" as the set "set".
+  auto import_segment(double every_s = ImportOptions().every_s) const {
+    ImportOptions o;
+    o.format = ImportFormat::kComma2k19;
+    o.source = dir_ / "segment";
+    o.out = dir_ / "set";
+    o.every_s = every_s;
+    return import_records(o, {}, {});
+  }
   fs::path dir_;
 };
 
@@ -150,13 +159,7 @@ std::vector<double> standing_first(double standing_s, double speed_mps) {
 TEST_F(Import, ACommaSegmentIsSampledAlongItsDrive) {
   const Northwards drive(std::vector<double>(400, 15));
   drive.write(dir_ / "segment");
-  const ImportOptions o{.format = ImportFormat::kComma2k19,
-                        .source = dir_ / "segment",
-                        .out = dir_ / "set",
-                        .pictures = {},
-                        .version = {},
-                        .every_s = 2};
-  const auto counts = import_records(o, {}, {});
+  const auto counts = import_segment(2);
   ASSERT_TRUE(counts) << counts.error().message;
   EXPECT_EQ(counts->records, 8);  // at 4, 6 .. 18 s
   EXPECT_EQ(counts->without_future, 2);
@@ -171,9 +174,7 @@ TEST_F(Import, ACommaSegmentIsSampledAlongItsDrive) {
 TEST_F(Import, ACommaCarThatStandsPointsWhereItWillDrive) {
   const Northwards drive(standing_first(12, 10));
   drive.write(dir_ / "segment");
-  const ImportOptions o{
-      .format = ImportFormat::kComma2k19, .source = dir_ / "segment", .out = dir_ / "set", .pictures = {}, .version = {}};
-  const auto counts = import_records(o, {}, {});
+  const auto counts = import_segment();
   ASSERT_TRUE(counts) << counts.error().message;
   const auto set = sim::RecordSet::open(dir_ / "set");
   ASSERT_TRUE(set);
@@ -225,13 +226,7 @@ TEST_F(Import, NothingIsContinuedOverAHoleInCommasTimes) {
   Northwards drive(std::vector<double>(600, 15));
   for (size_t i = 310; i < 600; ++i) drive.times[i] += 30;
   drive.write(dir_ / "segment");
-  const ImportOptions o{.format = ImportFormat::kComma2k19,
-                        .source = dir_ / "segment",
-                        .out = dir_ / "set",
-                        .pictures = {},
-                        .version = {},
-                        .every_s = 2};
-  const auto counts = import_records(o, {}, {});
+  const auto counts = import_segment(2);
   ASSERT_TRUE(counts) << counts.error().message;
   EXPECT_EQ(counts->holes, 1);
   EXPECT_EQ(counts->in_holes, 0);         // comma2k19's moments are its poses
@@ -257,9 +252,7 @@ TEST_F(Import, AJumpOfCommasPosesIsRefusedWithItsPlace) {
   Northwards drive(std::vector<double>(400, 15));
   for (size_t i = 200; i < 400; ++i) drive.positions[3 * i + 2] += 5e6;
   drive.write(dir_ / "segment");
-  const ImportOptions o{
-      .format = ImportFormat::kComma2k19, .source = dir_ / "segment", .out = dir_ / "set", .pictures = {}, .version = {}};
-  const auto counts = import_records(o, {}, {});
+  const auto counts = import_segment();
   ASSERT_FALSE(counts);
   EXPECT_EQ(counts.error().kind, ErrorKind::kBadInput);
   EXPECT_NE(counts.error().message.find("segment: pose 200 at 10 s: expected a place that 100 m/s lead to"), std::string::npos)

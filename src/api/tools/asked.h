@@ -12,10 +12,9 @@
 
 namespace slip::api {
 
-/// 16 hex digits that tell a model's folder, a record set's or a file from others of the same shape, the same wherever it lies: FNV-1a of the name, the
-/// size and sixteen pieces of 4 KiB, evenly spaced, of each file. Of a model these are its weights and what answers go by (configurations, tokenizer,
-/// calibrations), heads and adapter in folders of its own with it; of a record set (a folder with an index.json) index and shards. Not a checksum: a
-/// change between the pieces is not seen.
+/// 16 hex digits that tell a model's folder, a record set's or a file from others of the same shape, the same wherever it lies
+/// (mark_of_files). Of a model these are its weights and what answers go by (configurations, tokenizer,
+/// calibrations), heads and adapter in folders of its own with it; of a record set (a folder with an index.json) index and shards.
 std::string mark_of(const std::filesystem::path& what);
 
 /// {"weights", "dtype", "kv", "device", "parts"} of a model under these options; parts: marks of the files and folders that choices and head name.

@@ -13,6 +13,15 @@
 #include "form/automaton/token_automaton.h"
 
 namespace slip {
+
+bool has_one_choice(const Allowed& allowed, int32_t vocab) {
+  const bool few_denied = allowed.bits.empty() && allowed.any && vocab - static_cast<int64_t>(allowed.denied.size()) > 1;
+  if (few_denied) return false;  // as in free text: nobody need count
+  int32_t choices = 0;
+  for_each_allowed(allowed, vocab, [&](TokenId) { ++choices; });
+  return choices == 1;
+}
+
 namespace {
 
 double largest(std::span<const float> logits_V, const Allowed& allowed) {

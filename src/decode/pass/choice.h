@@ -53,6 +53,9 @@ void for_each_allowed(const Allowed& allowed, int32_t vocab, F&& visit) {
   }
 }
 
+/// Is one id below `vocab` allowed, and no other?
+bool has_one_choice(const Allowed& allowed, int32_t vocab);
+
 /// What a state of a field's rules allows, END included where the field has one and the state may end. `buffer` holds the list.
 Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buffer);
 

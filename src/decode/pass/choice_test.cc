@@ -132,6 +132,8 @@ TEST(Likely, BitsAreTheAllowedIds) {
     for_each_allowed(Allowed{.any = bits.empty(), .denied = {}, .listed = {}, .bits = bits}, vocab,
                      [&](TokenId id) { by_bits.push_back(id); });
     ASSERT_EQ(ids, by_bits);
+    ASSERT_EQ(has_one_choice(c.allowed, vocab), ids.size() == 1);
+    ASSERT_EQ(has_one_choice({.any = bits.empty(), .denied = {}, .listed = {}, .bits = bits}, vocab), ids.size() == 1);
     for (int32_t id = 0; id < vocab; ++id) ASSERT_EQ(c.allowed.has({id}), std::ranges::binary_search(ids, TokenId{id}));
   }
 }

@@ -92,9 +92,7 @@ TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::
   const DecodeOptions& o = request_->options;
   if (!o.log_probs || !records_drawn_ || request != o.request) return token;
   const Allowed allowed = allowed_at(place);
-  int32_t choices = 0;
-  for_each_allowed(allowed, request_->vocab(), [&](TokenId) { ++choices; });
-  if (choices == 1) {  // as where a decoder knows that and draws nothing
+  if (has_one_choice(allowed, request_->vocab())) {  // as where a decoder knows that and draws nothing
     drawn_.erase({place.field, place.index});
     return token;
   }

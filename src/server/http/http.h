@@ -4,8 +4,8 @@
 //
 // Limits: a request's head must be there within 16 KiB and within `head_s`, counted for a connection's first request from its opening and for
 // further ones from their first byte. Its body must be there within `body_bytes` and within `body_s` plus the time that its size takes at
-// `least_bytes_per_s`, and no piece of it may come later than `piece_s` behind the one before. A connection that was answered waits `idle_s`
-// for its next request, or `head_s` where more than half of all `connections` are open. A reply, or a piece of a stream, must be taken within
+// `least_bytes_per_s`, and no piece of it may come later than `piece_s` behind the one before. What stands between its chunks, and its trailers,
+// have 64 KiB. A connection that was answered waits `idle_s` for its next request, or `head_s` where more than half of all `connections` are open. A reply, or a piece of a stream, must be taken within
 // 30 s. A message of a websocket has the limits of the largest body. Who hangs up is noticed at once: the exchange's token is cancelled.
 //
 // Bodies that come or are read by the application have `all_bodies_bytes` together, messages of websockets among them. A request that finds

@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// See inputs.h. A command's own marks of what it was asked for (src/api/tools/asked.h) stand on a higher floor.
+// See inputs.h.
 #include "train/loop/inputs.h"
 
-#include <algorithm>
-#include <fstream>
 #include <vector>
 
-#include "base/content_hash.h"
+#include "base/files/mark.h"
 #include "base/json.h"
 
 namespace slip {
 namespace fs = std::filesystem;
 namespace {
-
-/// A file's name, its size, and pieces of it from its beginning to its end: a new training changes every piece of the weights.
-uint64_t sampled(const fs::path& file, uint64_t h) {
-  constexpr uint64_t kPieces = 16, kPiece = 4096;
-  std::error_code ec;
-  const uintmax_t size = fs::file_size(file, ec);
-  if (ec) return h;
-  h = fnv1a(fmt::format("{} {}", file.filename().string(), size), h);
-  std::ifstream in(file, std::ios::binary);
-  std::string piece(kPiece, '\0');
-  for (uint64_t i = 0; i < kPieces && in; ++i) {
-    const uint64_t last = size > kPiece ? size - kPiece : 0;
-    in.seekg(static_cast<std::streamoff>(last * i / (kPieces - 1)));
-    in.read(piece.data(), static_cast<std::streamsize>(kPiece));
-    h = fnv1a(std::string_view(piece).substr(0, static_cast<size_t>(in.gcount())), h);
-    in.clear();
-  }
-  return h;
-}
 
 /// Of a file, or of those of a folder's own files that `counts` takes.
 template <class Counts>
@@ -40,11 +19,7 @@ std::string mark_of(const fs::path& path, Counts counts) {
   if (fs::is_regular_file(path, ec)) files.push_back(path);
   for (fs::directory_iterator at(path, ec), end; !ec && at != end; at.increment(ec))
     if (at->is_regular_file(ec) && counts(at->path())) files.push_back(at->path());
-  if (files.empty()) return {};
-  std::sort(files.begin(), files.end());
-  uint64_t h = kFnvStart;
-  for (const fs::path& file : files) h = sampled(file, h);
-  return fmt::format("{:016x}", h);
+  return files.empty() ? std::string() : mark_of_files(std::move(files));
 }
 
 /// What a model computes: a calibration beside it, say, changes nothing.

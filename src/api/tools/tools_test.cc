@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on whole folders and sets: what they tell while they last, and that they can be ended.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/folder_testing.h"
+#include "slipstream/engine.h"
+#include "slipstream/model.h"
+
+namespace slipstream {
+namespace {
+
+// What takes minutes of a large model says that it goes on: a silent program is taken for one that hangs.
+TEST(Tools, TellWhatTheyAreDoing) {
+  const slip::test::TemporaryFolder made;
+  const std::string root = SLIP_SOURCE_DIR, demo = root + "/models/demo", native = root + "/tests/fixtures/torch/minivla";
+  std::map<std::string, int> told;
+  const Progress progress = [&](std::string_view stage, int64_t, int64_t) { ++told[std::string(stage)]; };
+  const auto out = [&](const char* name) { return (made.path / name).string(); };
+
+  auto report = quantize(demo, out("packed"), {.type = "int8", .records = 0}, progress);  // which compares outputs alone
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["loading"], 1);
+
+  told.clear();
+  report = convert_prismatic(native, native + "/tokenizer", out("converted"), progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["converting"], 1);
+
+  told.clear();
+  report = limits(demo, {.threads = 1}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["measuring"], 10);
+
+  told.clear();
+  report = drive("", {}, {.baselines = {"idm"}, .families = {"lead_stopped"}, .replay = out("replay.json")}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["driving"], 10);
+
+  told.clear();
+  report = reach(root + "/models/reach-target", {}, {.decoders = {"scaffold-ar"}, .episodes = 1}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["warming up"], 1);
+
+  told.clear();
+  report =
+      reach(root + "/models/reach-target", {}, {.decoders = {"scaffold-ar"}, .episodes = 1, .replay = out("r.json")}, progress);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(told["reaching"], 1);
+}
+
+// Pictures take longer than the drive that they show. They can be cancelled, too: here behind the second moment's.
+TEST(Tools, ADriveTellsOfItsPictures) {
+  const slip::test::TemporaryFolder made;
+  for (const char* name : {"frames", "drive.mcap"}) {
+    std::vector<int64_t> told;
+    CancelToken cancel;
+    const Progress progress = [&](std::string_view stage, int64_t done, int64_t total) {
+      if (stage != "drawing") return;
+      told.push_back(done);
+      EXPECT_EQ(total, 121) << "a moment every tenth of 12 s";
+      if (done == 2) cancel.cancel();
+    };
+    const auto report =
+        drive("", {}, {.baselines = {"idm"}, .families = {"lead_stopped"}, .video = (made.path / name).string()}, progress, cancel);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().kind, ErrorKind::kCancelled);
+    EXPECT_EQ(told, (std::vector<int64_t>{1, 2})) << name;
+  }
+}
+
+// Ctrl-C reaches a conversion, which leaves nothing.
+TEST(Tools, AConversionCanBeCancelled) {
+  const slip::test::TemporaryFolder made;
+  const std::string native = std::string(SLIP_SOURCE_DIR) + "/tests/fixtures/torch/minivla";
+  CancelToken cancel;
+  const auto report = convert_prismatic(
+      native, native + "/tokenizer", (made.path / "out").string(), [&](std::string_view, int64_t, int64_t) { cancel.cancel(); },
+      cancel);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().kind, ErrorKind::kCancelled);
+  EXPECT_TRUE(std::filesystem::is_empty(made.path));
+}
+
+}  // namespace
+}  // namespace slipstream
