@@ -94,18 +94,70 @@ json::object log_prob_entry(const std::string& spelled, double log_prob) {
   return {{"token", slipstream::to_valid_utf8(spelled)}, {"logprob", finite(log_prob)}, {"bytes", std::move(numbers)}};
 }
 
+bool goes_on(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+/// Where each token of an answer begins in its text. A special token has letters and takes no room there, since the text leaves it out; bytes
+/// that are no character show as U+FFFD; and some vocabularies put a blank in front of a text, which is not told.
+class TextPlaces {
+ public:
+  explicit TextPlaces(std::string_view text) : text_(text) {}
+  bool at_end() const { return at_ == text_.size(); }
+  /// Whole characters before the next token.
+  size_t characters() const { return characters_ - (at_ < text_.size() && goes_on(text_[at_]) ? 1 : 0); }
+  /// What begins a character stands behind the one before, of which a token's broken bytes may have had the look.
+  void meet(std::string_view bytes) {
+    if (!bytes.empty() && !goes_on(bytes[0]))
+      while (!at_end() && goes_on(text_[at_])) pass(1);
+  }
+  void take(std::string_view bytes) {
+    if (bytes.empty() || found(bytes)) return;
+    if (at_ == 0 && bytes[0] == ' ' && found(bytes.substr(1))) return;
+    if (found(slipstream::to_valid_utf8(bytes))) return;
+    while (!bytes.empty() && goes_on(bytes[0]))
+      bytes.remove_prefix(1);  // of a character that is broken, and stands there as one mark
+    if (!bytes.empty()) found(slipstream::to_valid_utf8(bytes));
+  }
+
+ private:
+  /// A text may end within its last token, before a stop or half a character.
+  bool found(std::string_view bytes) {
+    const std::string_view here = text_.substr(at_, bytes.size());
+    if (here.empty() || !bytes.starts_with(here)) return false;
+    pass(here.size());
+    return true;
+  }
+  void pass(size_t bytes) {
+    for (; bytes > 0; --bytes) characters_ += goes_on(text_[at_++]) ? 0 : 1;
+  }
+  const std::string_view text_;
+  size_t at_ = 0, characters_ = 0;
+};
+
 }  // namespace
+
+std::vector<size_t> text_offsets(std::string_view text, const std::vector<std::string>& tokens, bool ends) {
+  std::vector<size_t> out;
+  TextPlaces places(text);
+  for (const std::string& token : tokens) {
+    places.meet(token);
+    if (ends && places.at_end()) break;
+    out.push_back(places.characters());
+    places.take(token);
+  }
+  return out;
+}
 
 json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& a, const TokenBytes& bytes) {
   const std::vector<double> each = request.log_probs ? a.token_log_probs() : std::vector<double>();
   if (each.size() != a.tokens.size() || each.empty()) return nullptr;
   const bool asks_top = request.request.top_log_probs > 0;
   const auto likely = asks_top ? a.token_top_log_probs() : std::vector<std::vector<slipstream::LikelyToken>>();
-  json::array content, tokens, log_probs, offsets, tops;
-  size_t at = 0;
+  json::array content, tokens, log_probs, tops;
+  std::vector<std::string> spelled;
+  for (const int32_t token : a.tokens) spelled.push_back(bytes(token));
   // Free text ends before a stop and without the model's end: tokens behind it have no place in it.
-  for (size_t i = 0; i < each.size() && (!a.finish.empty() ? at < a.text.size() : true); ++i) {
-    const std::string spelled = bytes(a.tokens[i]);
+  const std::vector<size_t> offsets = text_offsets(a.text, spelled, !a.finish.empty());
+  for (size_t i = 0; i < offsets.size(); ++i) {
     json::array top_of_chat;
     json::object top;
     for (size_t k = 0; i < likely.size() && k < likely[i].size(); ++k) {
@@ -114,20 +166,18 @@ json::value log_probs_of(const CompletionRequest& request, const slipstream::Ans
       // Two ids may have one spelling: the likelier one is told.
       top.emplace(slipstream::to_valid_utf8(other), finite(likely[i][k].log_prob));
     }
-    json::object entry = log_prob_entry(spelled, each[i]);
+    json::object entry = log_prob_entry(spelled[i], each[i]);
     tokens.emplace_back(entry.at("token"));
     entry["top_logprobs"] = std::move(top_of_chat);
     content.emplace_back(std::move(entry));
     tops.emplace_back(std::move(top));
     log_probs.emplace_back(finite(each[i]));
-    offsets.emplace_back(at);
-    at += spelled.size();
   }
   if (request.chat) return json::object{{"content", std::move(content)}, {"refusal", nullptr}};
   return json::object{{"tokens", std::move(tokens)},
                       {"token_logprobs", std::move(log_probs)},
                       {"top_logprobs", asks_top ? json::value(std::move(tops)) : json::value()},
-                      {"text_offset", std::move(offsets)}};
+                      {"text_offset", json::value_from(offsets)}};
 }
 
 json::object completion(const ReplyHead& head, const CompletionRequest& request, const slipstream::Answer& answer,

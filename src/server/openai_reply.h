@@ -25,6 +25,8 @@ json::object completion(const ReplyHead& head, const CompletionRequest& request,
 /// A choice's `logprobs`: the tokens of the text with the logarithms of their probabilities, 0 where the form left no choice; as chat's
 /// {"content": [{"token", "logprob", "bytes", "top_logprobs"}]} or the lists of completions. Null where they were not asked for.
 json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& answer, const TokenBytes& bytes);
+/// Where each of an answer's tokens, given as bytes, begins in its text, in characters. `ends`: only those that begin before the text's end.
+std::vector<size_t> text_offsets(std::string_view text, const std::vector<std::string>& tokens, bool ends);
 /// A plan that is complete, as the result object tells it.
 json::object plan_json(const slipstream::Trajectory& plan);
 /// The best plan so far: a trajectory head's last, else the answer's own, else the head's newest early one.

@@ -200,6 +200,26 @@ TEST(Usage, CountsEachRolloutsTokensAndGreedyCopiesAsOftenAsTheyAreTold) {
   EXPECT_EQ(tokens(""), 7);
 }
 
+TEST(LogProbs, SpecialTokensTakeNoRoomAndOffsetsCountCharacters) {
+  using Offsets = std::vector<size_t>;
+  const std::string cafe = "caf\xC3\xA9";
+  EXPECT_EQ(text_offsets(cafe + " is", {cafe, "<|pad|>", " i", "s", "<|end|>"}, true), (Offsets{0, 4, 4, 6}))
+      << "the special token has letters and no room; the end has none";
+  EXPECT_EQ(text_offsets(cafe + "!", {"caf\xC3", "\xA9", "!"}, true), (Offsets{0, 3, 4})) << "a character of two tokens";
+  EXPECT_EQ(text_offsets("a\xEF\xBF\xBD"
+                         "bc",
+                         {"a", "\xEF", "\xBF", "b", "c"}, true),
+            (Offsets{0, 1, 1, 2, 3}))
+      << "a broken one";
+  EXPECT_EQ(text_offsets("a\xEF\xBF\xBD"
+                         "b",
+                         {"a\xE2", "b"}, true),
+            (Offsets{0, 2}));
+  EXPECT_EQ(text_offsets("Hello you", {" Hello", " you", "</s>"}, true), (Offsets{0, 5})) << "a blank that is not told";
+  EXPECT_EQ(text_offsets("one tw", {"one", " two", " three"}, true), (Offsets{0, 3})) << "it stops within a token";
+  EXPECT_EQ(text_offsets("{}", {"{", "", "}", ""}, false), (Offsets{0, 1, 1, 2})) << "a form's tokens are all told";
+}
+
 TEST(PartialPlan, IsTheHeadsLastElseTheAnswersElseTheNewestEarlyOne) {
   const auto event = [](const slipstream::Trajectory& plan, std::string_view source, std::string_view section, bool final) {
     slipstream::Event e;
