@@ -163,18 +163,16 @@ bool App::admits(HttpRequest& head, HttpReply& refusal) {
 bool App::is_proper(const HttpRequest& head, HttpReply& refusal) {
   const bool asks = head.method == "POST" || !head.field("upgrade").empty();
   if (asks && is_of_another_site(head)) {
-    refusal = refuse(
-        {.status = 403,
-         .message = fmt::format("origin: expected this server's own page or none, got {}", head.field("origin").substr(0, 100)),
-         .type = "permission_error",
-         .code = "origin"});
+    refusal = refuse({.status = 403,
+                      .message = fmt::format("origin: expected this server's own page or none, got {}", cut(head.field("origin"))),
+                      .type = "permission_error",
+                      .code = "origin"});
     return false;
   }
   if (head.method != "POST" || is_json(head)) return true;
-  refusal =
-      refuse({.status = 415,
-              .message = fmt::format("content-type: expected application/json, got {}", head.field("content-type").substr(0, 100)),
-              .code = "unsupported_media_type"});
+  refusal = refuse({.status = 415,
+                    .message = fmt::format("content-type: expected application/json, got {}", cut(head.field("content-type"))),
+                    .code = "unsupported_media_type"});
   return false;
 }
 

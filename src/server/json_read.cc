@@ -9,10 +9,36 @@
 
 namespace slip::server {
 
+std::string cut(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return std::string(text.substr(0, most)) + "...";
+}
+
+std::string in_requests_words(std::string_view message) {
+  constexpr size_t kMost = 4096;
+  constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-", kBefore = " ('`\"";
+  std::string out;
+  for (size_t at = 0; at < message.size() && out.size() <= kMost;) {
+    const std::string_view rest = message.substr(at);
+    const bool begins = at == 0 || kBefore.find(message[at - 1]) != std::string_view::npos;
+    if (!begins || rest.size() < 3 || !rest.starts_with("--") || rest[2] < 'a' || rest[2] > 'z') {
+      out += message[at++];
+      continue;
+    }
+    std::string name(rest.substr(2, rest.find_first_not_of(kOfNames, 2) - 2));
+    at += 2 + name.size();
+    std::replace(name.begin(), name.end(), '-', '_');
+    out += name == "rollouts" ? "n" : name;
+  }
+  return cut(out, kMost);
+}
+
 json::object error_body(const Refusal& r) {
-  json::object e{{"message", r.message}, {"type", r.type}};
+  const bool too_long = r.code == "bad_input" && r.message.starts_with("context: ");
+  json::object e{{"message", in_requests_words(r.message)}, {"type", r.type}};
   e["param"] = r.param.empty() ? json::value() : json::value(r.param);
-  e["code"] = r.code.empty() ? json::value("invalid_value") : json::value(r.code);
+  e["code"] = too_long ? "context_length_exceeded" : r.code.empty() ? "invalid_value" : r.code.c_str();
   return {{"error", std::move(e)}};
 }
 

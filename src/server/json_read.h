@@ -19,7 +19,14 @@ struct Refusal {
   double retry_after_s = 0;
 };
 
-/// {"error": {"message", "type", "param", "code"}}.
+/// What somebody else wrote, at most so many bytes of it, "..." behind them where it was longer; never a part of a UTF-8 character.
+inline constexpr size_t kMostEchoed = 200;
+std::string cut(std::string_view text, size_t most = kMostEchoed);
+/// A message as who asks from outside reads it: members of a request where it names options of the command line ("--top-k": top_k), and 4,096
+/// bytes at most.
+std::string in_requests_words(std::string_view message);
+/// {"error": {"message", "type", "param", "code"}}, the message in a request's words. What has no room in the model's positions has OpenAI's own
+/// code, `context_length_exceeded`, as what has none in the server's cache.
 json::object error_body(const Refusal& refusal);
 
 /// Keys of an object, taken one by one. The first thing that is wrong stays.

@@ -266,6 +266,8 @@ class Parser {
     }
     if (const std::string wrong = check_decoder_words(d); !wrong.empty()) r.fail("decoder", wrong);
     out_.request.unnorm_key = r.text("unnorm_key").value_or("");
+    if (const size_t n = out_.request.unnorm_key.size(); n > kMostEchoed)
+      r.fail("unnorm_key", fmt::format("expected at most {} bytes, got {}", kMostEchoed, n));
     out_.terms.deadline_ms = r.number("deadline_ms", 1, kMost).value_or(0);
     out_.partial = out_.terms.partial = r.boolean("partial").value_or(false);
     out_.trajectory_head = r.boolean("trajectory_head").value_or(false);
@@ -312,7 +314,7 @@ class Parser {
 }  // namespace
 
 std::string name_head(const std::string& own, bool asked, slipstream::Request& request) {
-  if (asked && own.empty()) return "trajectory_head: expected one beside the model (--trajectory-head), got none";
+  if (asked && own.empty()) return "trajectory_head: expected a server that has one beside its model, got one that has none";
   if (!asked && request.fast_plan) return "fast_plan: expected trajectory_head beside it, got none";
   if (asked) request.trajectory_head = own;
   return "";
@@ -325,10 +327,12 @@ void take_own_decoder(const slipstream::DecoderChoice& own, bool names_auto, sli
 }
 
 std::string check_decoder_words(const slipstream::DecoderChoice& c) {
-  for (const std::string* word : {&c.preset, &c.drafter, &c.verifier, &c.width})
+  for (const std::string* word : {&c.preset, &c.drafter, &c.verifier, &c.width}) {
+    if (word->size() > kMostEchoed) return fmt::format("expected words of at most {} bytes, got {}", kMostEchoed, word->size());
     for (const char* head : {"previous", "model", "coupled", "dflash", "sampler", "blockpilot"})
       if (word->starts_with(head) || word->find('/') != std::string::npos || word->find('.') != word->rfind('.'))
         return fmt::format("expected a decoder without files, got {}", shown_value(json::value(*word)));
+  }
   if (c.preset == "draft-model" || c.preset == "dflash") return fmt::format("expected a decoder without files, got {}", c.preset);
   if (c.width.starts_with("measured:"))
     return fmt::format("expected a width without files, got {}", shown_value(json::value(c.width)));

@@ -276,7 +276,8 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     socket_->send("reset successful", false);
   }
   /// openpi's clients take any text for an error. Who numbers his frames is told which one failed.
-  void tell_error(const Packed& frame_id, const std::string& why) {
+  void tell_error(const Packed& frame_id, const std::string& message) {
+    const std::string why = in_requests_words(message);
     if (frame_id.is_null()) return socket_->send(why, false);
     socket_->send(pack({PackedMap{{{std::string("error")}, {why}}, {{std::string("frame_id")}, frame_id}}}), true);
   }

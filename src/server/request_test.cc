@@ -176,7 +176,7 @@ TEST(ChatRequest, StopsAndLogProbabilitiesAreTheEngines) {
 TEST(ChatRequest, AsksForTheServersOwnTrajectoryHead) {
   CompletionRequest c = good(chat(R"(,"slipstream":{"trajectory_head":true,"fast_plan":true})"));
   EXPECT_TRUE(c.trajectory_head && c.request.fast_plan && c.request.trajectory_head.empty());
-  EXPECT_NE(name_head("", true, c.request).find("--trajectory-head"), std::string::npos);
+  EXPECT_NE(name_head("", true, c.request).find("trajectory_head: expected a server that has one"), std::string::npos);
   EXPECT_NE(name_head("/heads/a", false, c.request).find("fast_plan"), std::string::npos);
   EXPECT_EQ(name_head("/heads/a", true, c.request), "");
   EXPECT_EQ(c.request.trajectory_head, "/heads/a");
@@ -274,6 +274,29 @@ TEST(Errors, DoNotSayWhereTheModelLies) {
   EXPECT_EQ(without_folder("tri/config.json: #/trip/type: expected string, got tri", "tri", "x"),
             "x/config.json: #/trip/type: expected string, got x")
       << "not within words";
+}
+
+TEST(Errors, AreInTheRequestsWords) {
+  EXPECT_EQ(in_requests_words("--top-k: expected 0, got '--x' (--rollouts, run --json) a--b -- ---c"),
+            "top_k: expected 0, got 'x' (n, run json) a--b -- ---c");
+  const std::string wide = "\xC3\xA9";
+  EXPECT_EQ(cut("ab" + wide, 3), "ab...") << "no part of a character";
+  EXPECT_EQ(cut("ab" + wide, 4), "ab" + wide);
+  EXPECT_EQ(in_requests_words(std::string(100000, 'x')).size(), 4096U + 3);
+  const std::string word(100000, 'x');
+  for (const char* key : {"decoder", "drafter", "verifier", "width", "unnorm_key"})
+    EXPECT_NE(refused(chat(fmt::format(R"(,"slipstream":{{"{}":"{}"}})", key, word))).find("at most 200 bytes, got 100000"),
+              std::string::npos)
+        << key;
+}
+
+TEST(Errors, WhatHasNoRoomHasACodeOfItsOwn) {
+  const auto code = [](const Refusal& r) { return error_body(r).at("error").at("code"); };
+  const std::string what = "context: expected at most 4096 positions, got 5000 of the prompt";
+  EXPECT_EQ(code({.message = what, .code = "bad_input"}), "context_length_exceeded");
+  EXPECT_EQ(code({.message = what, .code = "unsupported"}), "unsupported") << "a form that fits behind no prompt";
+  EXPECT_EQ(code({.message = "prompt: expected text, got context: ", .code = "bad_input"}), "bad_input");
+  EXPECT_EQ(code({.message = "n: expected 1"}), "invalid_value");
 }
 
 TEST(Base64, GoesThereAndBack) {

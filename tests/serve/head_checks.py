@@ -40,7 +40,7 @@ def a_heads_plans_come_early_and_change_no_byte(server):
     asked = with_decoder(body, "ar", temperature=0.9, seed=1)
     more = lambda **own: {**asked, "slipstream": {**asked["slipstream"], **own}}
     status, refused, _ = server.chat(more(trajectory_head=True))
-    expect(status == 400 and "--trajectory-head" in refused["error"]["message"], f"a server without one: {status} {refused}")
+    expect(status == 400 and "trajectory_head" in refused["error"]["message"], f"a server without one: {status} {refused}")
     without = server.chat(asked)[1]
     with tempfile.TemporaryDirectory() as folder:
         head = os.path.join(folder, "head")
