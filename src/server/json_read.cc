@@ -153,6 +153,16 @@ void Reader::nothing(std::string_view key, std::string_view why) {
   if (!none) fail(key, fmt::format("expected none ({}), got {}", why, shown_value(*v)));
 }
 
+void Reader::only(std::string_view key, std::initializer_list<std::string_view> words, std::string_view why) {
+  const json::value* v = take(key);
+  if (!v) return;
+  const auto known = [&](const json::value& word) {
+    return word.is_string() && std::find(words.begin(), words.end(), std::string_view(word.get_string())) != words.end();
+  };
+  const bool all = v->is_array() ? std::all_of(v->get_array().begin(), v->get_array().end(), known) : known(*v);
+  if (!all) fail(key, fmt::format("expected {} ({}), got {}", fmt::join(words, " or "), why, shown_value(*v)));
+}
+
 void Reader::end() {
   for (const auto& [key, value] : object_)
     if (!seen_.contains(std::string_view(key.data(), key.size())))

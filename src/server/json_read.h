@@ -3,6 +3,7 @@
 // is what nobody knows.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,11 +46,17 @@ class Reader {
   const json::array* array(std::string_view key);
   /// Refuses what this server does not do unless it is missing, null or asks for nothing.
   void nothing(std::string_view key, std::string_view why);
+  /// Takes a key that changes nothing here as long as it is one of these words, or a list of them alone; refuses others.
+  void only(std::string_view key, std::initializer_list<std::string_view> words, std::string_view why);
   /// Takes a key that changes nothing here.
   void ignore(std::string_view key) { seen_.insert(std::string(key)); }
   /// Refuses keys that nobody has taken.
   void end();
   void fail(std::string_view key, std::string message);
+  /// What is wrong with a part that a reader of its own has read.
+  void take_over(const Reader& part) {
+    if (!refusal_) refusal_ = part.refusal_;
+  }
   bool ok() const { return !refusal_; }
   const std::optional<Refusal>& refusal() const { return refusal_; }
   /// The key behind the path of its object; on one line and of a length for messages, whatever the client wrote.

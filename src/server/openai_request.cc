@@ -52,16 +52,14 @@ class Parser {
       one.nothing("tool_calls", "no tools here");
       one.nothing("name", "no names here");
       one.nothing("refusal", "not ours");
+      for (const char* key : {"function_call", "annotations", "audio"})
+        one.nothing(key, "not ours");  // of answers that a client sends back
       slipstream::Message message{role == "developer" ? "system" : role, {}};
       content(one, message);
       one.end();
-      if (!one.ok()) return take(one);
+      if (!one.ok()) return in_.take_over(one);
       out_.request.messages.push_back(std::move(message));
     }
-  }
-  void take(const Reader& inner) {
-    const Refusal& r = *inner.refusal();
-    in_.fail(r.param, r.message.substr(std::min(r.message.size(), r.param.size() + 2)));
   }
   void content(Reader& one, slipstream::Message& message) {
     const json::value* c = one.take("content");
@@ -78,7 +76,7 @@ class Parser {
       Reader part(parts[k].get_object(), one.path(where));
       read_part(part, message);
       part.end();
-      if (!part.ok()) return one.fail(where, part.refusal()->message.substr(part.refusal()->param.size() + 2));
+      if (!part.ok()) return one.take_over(part);
     }
   }
   void read_part(Reader& part, slipstream::Message& message) {
@@ -93,8 +91,13 @@ class Parser {
     std::string url;
     const json::value* v = part.take("image_url");
     if (v && v->is_string()) url = v->get_string();
-    if (v && v->is_object())
-      if (const json::value* u = v->get_object().if_contains("url"); u && u->is_string()) url = u->get_string();
+    if (v && v->is_object()) {
+      Reader of(v->get_object(), part.path("image_url"));
+      url = of.text("url").value_or("");
+      of.only("detail", {"auto", "low", "high"}, "pictures are read alike");
+      of.end();
+      if (!of.ok()) return part.take_over(of);
+    }
     if (url.empty()) return part.fail("image_url", "expected {\"url\": \"data:image/...\"}, got another value");
     if (static_cast<int32_t>(out_.images.size()) >= allowed_.most_images)
       return part.fail("image_url", fmt::format("expected at most {} images, got more", allowed_.most_images));
@@ -111,7 +114,6 @@ class Parser {
     out_.request.raw_prompt = true;
     in_.nothing("suffix", "no infilling here");
     in_.nothing("echo", "the prompt is not repeated");
-    in_.nothing("best_of", "one answer for each choice");
   }
   void sampling() {
     slipstream::Sampling& s = out_.request.sampling;
@@ -123,6 +125,9 @@ class Parser {
     out_.request.seed = in_.bits("seed").value_or(0);
     out_.choices = static_cast<int32_t>(in_.whole("n", 1, allowed_.most_choices).value_or(1));
     out_.request.rollouts = s.temperature > 0 ? out_.choices : 1;
+    if (const auto best = out_.chat ? std::nullopt : in_.whole("best_of", 0, allowed_.most_choices);
+        best.value_or(0) > 0 && *best != out_.choices)
+      in_.fail("best_of", fmt::format("expected n, {}, since every answer is told, got {}", out_.choices, *best));
     in_.nothing("frequency_penalty", "use repetition_penalty");
     in_.nothing("presence_penalty", "use repetition_penalty");
     in_.nothing("logit_bias", "a form says what may be drawn");
@@ -145,7 +150,8 @@ class Parser {
       top = in_.whole("top_logprobs", 0, kMostOfChat);
       if (top.value_or(0) > 0 && !out_.log_probs) in_.fail("top_logprobs", "expected logprobs true beside it, got none");
     } else {
-      top = in_.whole("logprobs", 0, kMost);
+      const json::value* v = in_.take("logprobs");
+      if (!v || !v->is_bool() || v->get_bool()) top = in_.whole("logprobs", 0, kMost);
       out_.log_probs = top.has_value();
       in_.nothing("top_logprobs", "logprobs is their number here");
     }
@@ -179,7 +185,7 @@ class Parser {
     r.ignore("include_obfuscation");
     r.ignore("continuous_usage_stats");
     r.end();
-    if (!r.ok()) take(r);
+    if (!r.ok()) in_.take_over(r);
   }
   void form() {
     out_.request.form = "none";
@@ -188,6 +194,7 @@ class Parser {
     Reader r(*o, "response_format");
     const std::string type = r.text("type").value_or("");
     if (type == "json_schema") {
+      has_format_ = true;
       const json::object* inner = r.object("json_schema");
       if (inner) {
         Reader s(*inner, "response_format.json_schema");
@@ -195,7 +202,7 @@ class Parser {
         s.ignore("strict");
         s.ignore("description");
         s.end();
-        if (!s.ok()) return take(s);
+        if (!s.ok()) return in_.take_over(s);
       } else if (const json::object* schema = r.object("schema")) {
         named(r, "", schema);
       } else {
@@ -207,7 +214,7 @@ class Parser {
       r.fail("type", fmt::format("expected text or json_schema, got {}", type.empty() ? "none" : shown_value(json::value(type))));
     }
     r.end();
-    if (!r.ok()) take(r);
+    if (!r.ok()) in_.take_over(r);
   }
   // A schema with a name is that schema; a name alone is a form that the server knows.
   void named(Reader& r, const std::string& name, const json::object* schema) {
@@ -220,6 +227,7 @@ class Parser {
                fmt::format("expected at most {} bytes, got {}", allowed_.most_schema_bytes, out_.request.form_schema.size()));
       return;
     }
+    named_form_ = name;
     if (const std::string wrong = name_form(name); !wrong.empty()) r.fail("name", wrong);
   }
   std::string name_form(const std::string& name) {
@@ -238,8 +246,10 @@ class Parser {
       Reader r(*p, "prediction");
       if (r.text("type").value_or("") != "content") r.fail("type", "expected content, got another type");
       if (auto text = r.text("content")) out_.request.prediction = std::move(*text);
+      if (const size_t n = out_.request.prediction.size(); n > allowed_.most_text_bytes)
+        r.fail("content", fmt::format("expected at most {} bytes, got {}", allowed_.most_text_bytes, n));
       r.end();
-      if (!r.ok()) take(r);
+      if (!r.ok()) in_.take_over(r);
     }
     const json::object* o = in_.object("slipstream");
     if (!o) return;
@@ -251,8 +261,12 @@ class Parser {
       else
         r.fail("ego", behind("slipstream.ego: ", read.error().message));
     }
-    if (auto form = r.text("form"); form && out_.request.form_schema.empty())
-      if (const std::string wrong = name_form(*form); !wrong.empty()) r.fail("form", wrong);
+    if (const auto form = r.text("form")) {
+      if (has_format_ && *form != named_form_)
+        r.fail("form", "expected none beside response_format, which says the form, got one");
+      else if (const std::string wrong = name_form(*form); !wrong.empty())
+        r.fail("form", wrong);
+    }
     slipstream::DecoderChoice& d = out_.request.decoder;
     d.preset = r.text("decoder").value_or("");
     d.drafter = r.text("drafter").value_or("");
@@ -276,7 +290,7 @@ class Parser {
     out_.session = r.text("session").value_or("");
     if (out_.session.size() > 128) r.fail("session", "expected at most 128 bytes, got more");
     r.end();
-    if (!r.ok()) take(r);
+    if (!r.ok()) in_.take_over(r);
   }
   void rest() {
     out_.model = in_.text("model").value_or("");
@@ -285,8 +299,8 @@ class Parser {
       in_.ignore(key);
     in_.nothing("tools", "no tools here");
     in_.nothing("functions", "no tools here");
-    if (const auto choice = in_.take("tool_choice"); choice && !(choice->is_string() && choice->get_string() == "none"))
-      in_.fail("tool_choice", "expected none (no tools here), got another");
+    for (const char* key : {"tool_choice", "function_call"}) in_.only(key, {"none", "auto"}, "no tools here");
+    in_.only("modalities", {"text"}, "no audio here");
     in_.nothing("audio", "no audio here");
   }
   // The ego history makes the prompt, in the model's own words, and means its own form unless another is named.
@@ -309,6 +323,8 @@ class Parser {
   Reader in_;
   const Allowed& allowed_;
   CompletionRequest out_;
+  bool has_format_ = false;  // response_format says a form
+  std::string named_form_;   // by this name
 };
 
 }  // namespace

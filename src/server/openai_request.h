@@ -23,6 +23,7 @@ struct Allowed {
   ImageLimits images;
   int32_t most_images = 16, most_choices = 64, most_tokens = 4096;
   size_t most_schema_bytes = size_t{256} << 10;
+  size_t most_text_bytes = size_t{4} << 20;  // of a text that is split into tokens whatever the model: more takes a worker seconds
 };
 
 struct CompletionRequest {

@@ -162,6 +162,57 @@ TEST(ChatRequest, SaysWhatItDoesNotDo) {
   EXPECT_EQ(good(chat(R"(,"stop":null,"logit_bias":{},"frequency_penalty":0,"user":"u")")).choices, 1);
 }
 
+TEST(ChatRequest, TakesWhatChangesNothing) {
+  for (const char* key : {"tool_choice", "function_call"}) {
+    for (const char* word : {"none", "auto"}) good(chat(fmt::format(R"(,"{}":"{}")", key, word)));
+    EXPECT_EQ(refused(chat(fmt::format(R"(,"{}":"required")", key))),
+              fmt::format("{}: expected none or auto (no tools here), got \"required\"", key));
+    EXPECT_NE(refused(chat(fmt::format(R"(,"{}":{{"name":"f"}})", key))), "");
+  }
+  good(chat(R"(,"modalities":["text"],"n":1,"tools":[],"presence_penalty":0)"));
+  EXPECT_EQ(refused(chat(R"(,"modalities":["text","audio"])")), "modalities: expected text (no audio here), got an array");
+  EXPECT_EQ(good(R"({"prompt":"x","best_of":1})", false).choices, 1);
+  EXPECT_EQ(good(R"({"prompt":"x","best_of":3,"n":3})", false).choices, 3);
+  EXPECT_EQ(refused(R"({"prompt":"x","best_of":3})", false), "best_of: expected n, 1, since every answer is told, got 3");
+  EXPECT_NE(refused(chat(R"(,"best_of":1)")), "") << "chat has none";
+  EXPECT_FALSE(good(R"({"prompt":"x","logprobs":false})", false).log_probs);
+  EXPECT_NE(refused(R"({"prompt":"x","logprobs":true})", false), "");
+  good(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","refusal":null,"annotations":[],"audio":null,
+    "function_call":null,"tool_calls":null},{"role":"user","content":"c"}]})");
+}
+
+TEST(ChatRequest, PassesOverNothingThatMeansAnother) {
+  const auto schema = R"(,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object"}}})";
+  const std::string beside = R"(,"slipstream":{"form":"drive-cot"})";
+  EXPECT_EQ(refused(chat(schema + beside)), "slipstream.form: expected none beside response_format, which says the form, got one");
+  const auto named = [](const char* name) {
+    return fmt::format(R"(,"response_format":{{"type":"json_schema","json_schema":{{"name":"{}"}}}})", name);
+  };
+  EXPECT_NE(refused(chat(named("wod-e2e") + beside)), "");
+  EXPECT_EQ(good(chat(named("drive-cot") + beside)).request.form, "drive-cot") << "the same";
+  EXPECT_EQ(good(chat(R"(,"response_format":{"type":"text"})" + beside)).request.form, "drive-cot");
+  const auto image = [](std::string_view rest) {
+    return fmt::format(
+        R"({{"messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,aGk="{}}}}}]}}]}})",
+        rest);
+  };
+  for (const char* detail : {"auto", "low", "high"})
+    EXPECT_EQ(good(image(fmt::format(R"(,"detail":"{}")", detail))).images.size(), 1U);
+  const std::string where = "messages[0].content[0].image_url.";
+  EXPECT_EQ(refused(image(R"(,"detail":"tiny")")),
+            where + "detail: expected auto or low or high (pictures are read alike), got \"tiny\"");
+  EXPECT_EQ(refused(image(R"(,"size":3)")), where + "size: expected a parameter of this server, got one that it does not know");
+}
+
+TEST(ChatRequest, APredictionHasALimit) {
+  const auto prediction = [](size_t bytes) {
+    return chat(fmt::format(R"(,"prediction":{{"type":"content","content":"{}"}})", std::string(bytes, 'x')));
+  };
+  const size_t most = allowed().most_text_bytes;
+  EXPECT_EQ(good(prediction(most)).request.prediction.size(), most);
+  EXPECT_EQ(refused(prediction(most + 1)), "prediction.content: expected at most 4194304 bytes, got 4194305");
+}
+
 TEST(ChatRequest, StopsAndLogProbabilitiesAreTheEngines) {
   const CompletionRequest one = good(chat(R"(,"stop":"\n\n","logprobs":true,"top_logprobs":0)"));
   EXPECT_EQ(one.request.stop, std::vector<std::string>{"\n\n"});
