@@ -2,7 +2,9 @@
 // See images.h.
 #include "server/images.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 
 #include "base/file.h"
@@ -114,6 +116,24 @@ std::string to_base64(std::string_view b) {
   return out;
 }
 
+Result<std::string> from_percent(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '%') {
+      out += text[at];
+      continue;
+    }
+    unsigned byte = 0;
+    const char* digits = text.data() + at + 1;
+    const auto end = std::from_chars(digits, digits + std::min<size_t>(2, text.size() - at - 1), byte, 16).ptr;
+    if (end != digits + 2 || byte == 0)
+      return bad_input("url: expected % with two hexadecimal digits that are not 00, got another at {}", at);
+    out += static_cast<char>(byte);
+    at += 2;
+  }
+  return out;
+}
+
 Result<std::pair<int64_t, int64_t>> size_in_header(std::string_view b) {
   std::optional<Sides> sides;
   if (b.size() > 4 && b.starts_with("\xFF\xD8"))
@@ -140,7 +160,8 @@ Result<std::string> bytes_of_url(std::string_view url, const ImageLimits& limits
   if (url.starts_with("file://")) {
     if (limits.media_path.empty())
       return bad_input("image_url: expected a data URL (this server has no --media-path), got file://");
-    const auto file = file_below(limits.media_path, url.substr(7));
+    SLIP_TRY(const std::string path, from_percent(url.substr(7)));
+    const auto file = file_below(limits.media_path, path);
     if (!file) return bad_input("image_url: expected a file below --media-path, got another");
     return read_file(*file, size_t{64} << 20);
   }

@@ -14,6 +14,9 @@ namespace slip::server {
 Result<std::string> from_base64(std::string_view text);
 std::string to_base64(std::string_view bytes);
 
+/// RFC 3986: "a%20b" is "a b". kBadInput for a % without two hexadecimal digits behind it and for a zero byte.
+Result<std::string> from_percent(std::string_view text);
+
 struct ImageLimits {
   int64_t most_pixels = int64_t{64} << 20;
   std::string media_path;  // file:// below it; empty: none

@@ -102,7 +102,7 @@ class Parser {
     if (static_cast<int32_t>(out_.images.size()) >= allowed_.most_images)
       return part.fail("image_url", fmt::format("expected at most {} images, got more", allowed_.most_images));
     auto bytes = bytes_of_url(url, allowed_.images);
-    if (!bytes) return part.fail("image_url", bytes.error().message);
+    if (!bytes) return part.fail("image_url", behind("image_url: ", bytes.error().message));
     out_.images.push_back(std::move(*bytes));
     message.parts.push_back({"", true});
   }
@@ -401,10 +401,21 @@ std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budg
   return std::nullopt;
 }
 
+Refusal refusal_of_picture(const slipstream::Error& error) {
+  if (error.kind != slipstream::ErrorKind::kResource)
+    return {.message = error.message, .param = "messages", .code = "invalid_image"};
+  return {.status = 503,
+          .message = error.message,
+          .type = "overloaded_error",
+          .param = "messages",
+          .code = "resources",
+          .retry_after_s = 1};
+}
+
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits) {
   for (size_t i = 0; i < request.images.size(); ++i) {
     auto image = image_of_bytes(request.images[i], fmt::format("image {}", i), limits);
-    if (!image) return Refusal{.message = image.error().message, .param = "messages", .code = "invalid_image"};
+    if (!image) return refusal_of_picture(image.error());
     request.request.images.push_back(std::move(*image));
   }
   request.images.clear();

@@ -47,6 +47,8 @@ std::optional<Refusal> check_names(CompletionRequest& request, const std::string
 std::optional<Refusal> check_of_file(const CompletionRequest& request);
 /// A form has a budget of its own, below which max_tokens may not fall and beyond which it says nothing; `budget` 0: free text, which is bounded.
 std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budget, const Allowed& allowed);
+/// A picture that cannot be read is the client's mistake, 400; one that there is no memory for may be read later, 503.
+Refusal refusal_of_picture(const slipstream::Error& error);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
 /// A request is planned by the trajectory head (a folder, or none) beside the model, where that is `asked`. Empty, or what is wrong.

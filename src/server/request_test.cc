@@ -2,6 +2,9 @@
 // Bodies of OpenAI's clients, and those of others: what is read, and what is refused by name.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "server/openai_reply.h"
 #include "server/openai_request.h"
 #include "server/policy_socket.h"
@@ -354,6 +357,30 @@ TEST(Base64, GoesThereAndBack) {
   for (const std::string text : {"", "a", "ab", "abc", "\xFF\x00\x01z"}) EXPECT_EQ(*from_base64(to_base64(text)), text);
   EXPECT_FALSE(from_base64("a"));
   EXPECT_FALSE(from_base64("ab*d"));
+}
+
+TEST(Images, FilesOfUrlsAreDecoded) {
+  EXPECT_EQ(*from_percent("/a%20b/%C3%A9%25"), "/a b/\xC3\xA9%");
+  for (const char* wrong : {"a%", "a%2", "a%2g", "a%-1", "%00"}) EXPECT_FALSE(from_percent(wrong)) << wrong;
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "files of urls";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "one two.png") << "hi";
+  const ImageLimits limits{.media_path = folder.string()};
+  const auto read = bytes_of_url("file://" + std::string(testing::TempDir()) + "/files%20of%20urls/one%20two.png", limits);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, "hi");
+  const auto outside = bytes_of_url("file://" + folder.string() + "/%2e%2e/x.png", limits);
+  EXPECT_FALSE(outside);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Images, WhatThereIsNoMemoryForMayBeAskedAgain) {
+  const Refusal later = refusal_of_picture({slipstream::ErrorKind::kResource, "image 0: expected memory, got none"});
+  EXPECT_EQ(later.status, 503);
+  EXPECT_EQ(later.type + " " + later.code, "overloaded_error resources");
+  EXPECT_GT(later.retry_after_s, 0);
+  const Refusal never = refusal_of_picture({slipstream::ErrorKind::kBadInput, "image 0: expected JPEG, got other bytes"});
+  EXPECT_EQ(fmt::format("{} {}", never.status, never.code), "400 invalid_image");
 }
 
 TEST(Images, AreMeasuredBeforeTheyAreDecoded) {
