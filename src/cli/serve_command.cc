@@ -15,6 +15,8 @@ void serve_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--port", o.port, "0: any that is free")->check(whole(0, 65535));
   c->add_option("--port-file", o.port_file, "write the port there once it is listened on");
   c->add_option("--name", o.name, "the model's name to clients (default: its folder's)");
+  c->add_option("--allow-host", o.hosts,
+                "without keys on a loopback address: a name beside localhost by which it may be asked; several");
   c->add_option("--api-key-file", o.api_key_file, "keys, one a line; without it everybody may ask");
   c->add_option("--key-limit", o.most_per_key, "requests of a key under way at most; 0: no limit")->check(whole(0, 100000));
   c->add_option("--media-path", o.media_path, "folder below which file:// images may lie; without it none may");
@@ -29,7 +31,7 @@ void serve_command(CLI::App& app, Chosen& chosen) {
       ->check(number(1, 10000));
   c->add_option("--trajectory-head", o.engine.trajectory_head,
                 "folder of a trajectory head, loaded at the start: requests with \"trajectory_head\": true are planned by it");
-  c->add_option("--slots", o.engine.slots, "rows of the key/value cache; 0: 32768")->check(whole(0, 1 << 24));
+  c->add_option("--slots", o.engine.slots, "rows of the key/value cache, 129 at least; 0: 32768")->check(whole(0, 1 << 24));
   c->add_option("--workers", o.workers, "threads that read requests and images")->check(whole(1, 64));
   add_method_options(c, o.decoder);
   add_engine(c, o.engine);

@@ -2,6 +2,10 @@
 // See app.h. Completions are in completing.cc, the websocket in policy_socket.cc.
 #include "server/app.h"
 
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/interrupt.h"
@@ -35,6 +39,14 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// A Host header's name: without its port, the brackets of an IPv6 address and the root's dot.
+std::string name_of_host(std::string_view host) {
+  if (host.starts_with('[')) return lower(host.substr(1, std::min(host.find(']'), host.size()) - 1));
+  std::string name = lower(host.substr(0, host.find(':')));
+  if (name.ends_with('.')) name.pop_back();
+  return name;
+}
+
 /// Asked by a page of another site, in the browser of somebody who can reach this server.
 bool is_of_another_site(const HttpRequest& head) {
   const std::string origin = lower(head.field("origin"));
@@ -50,18 +62,31 @@ bool is_json(const HttpRequest& head) {
   return type.empty() || type == "application/json" || type.ends_with("+json");
 }
 
-/// Of a text to split: more would keep a worker busy for seconds.
-constexpr size_t kMostText = size_t{4} << 20;
+/// Ids to put together, and the bytes in which they may be written.
+constexpr size_t kMostIds = size_t{1} << 20, kMostOfIds = size_t{16} << 20;
+
+constexpr std::array<std::string_view, 4> kPosts{"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"};
+constexpr std::array<std::string_view, 8> kGets{"/livez",     "/health",   "/healthz", "/metrics",
+                                                "/v1/models", "/v1/forms", "/props",   "/v1/scene"};
+constexpr std::string_view kOneModel = "/v1/models/", kOneForm = "/v1/forms/";
+bool reads(const HttpRequest& r) { return r.method == "GET" || r.method == "HEAD"; }
 
 /// Asks without a body, and so without room for one.
 bool only_asks(const HttpRequest& head) {
   const std::string_view length = head.field("content-length");
-  return (head.method == "GET" || head.method == "HEAD") && (length.empty() || length == "0") &&
-         head.field("transfer-encoding").empty() && head.field("upgrade").empty();
+  return reads(head) && (length.empty() || length == "0") && head.field("transfer-encoding").empty() &&
+         head.field("upgrade").empty();
 }
 bool is_open(std::string_view path) { return path == "/health" || path == "/livez" || path == "/healthz"; }
 
 }  // namespace
+
+bool is_loopback(const std::string& host) {
+  in_addr four{};
+  if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  in6_addr six{};
+  return host == "localhost" || (::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
+}
 
 App::App(AppOptions options) : options_(std::move(options)), metrics_(options_.metrics_prefix, options_.model_name) {}
 App::~App() = default;
@@ -104,18 +129,24 @@ HttpReply App::refuse(const Refusal& r) {
   HttpReply out = json_reply(error_body(r), r.status);
   if (r.retry_after_s > 0)
     out.header.emplace_back("Retry-After", fmt::format("{}", std::max(1, static_cast<int>(r.retry_after_s + 0.999))));
+  if (r.status == 401) out.header.emplace_back("WWW-Authenticate", "Bearer");
   return out;
+}
+
+HttpReply App::reject(const Refusal& r, const char* reason) {
+  metrics_.rejected(reason);
+  return refuse(r);
 }
 
 HttpReply App::error(int status, std::string_view message) {
   const bool full = status == 503;
-  return refuse({.status = status,
+  const char* const code = full ? "bodies" : status == 413 ? "body_too_large" : "malformed";
+  return reject({.status = status,
                  .message = std::string(message),
                  .type = full ? "overloaded_error" : "invalid_request_error",
-                 .code = full            ? "bodies"
-                         : status == 413 ? "body_too_large"
-                                         : "malformed",
-                 .retry_after_s = full ? 1.0 : 0.0});
+                 .code = code,
+                 .retry_after_s = full ? 1.0 : 0.0},
+                code);
 }
 
 std::optional<Refusal> App::not_ready() const {
@@ -138,12 +169,12 @@ std::optional<Refusal> App::not_ready() const {
 std::optional<std::string> App::key_of(const HttpRequest& request) const {
   if (options_.keys.empty()) return "";
   std::string_view shown = request.field("authorization");
-  for (const char* scheme : {"Bearer ", "Api-Key "})
-    if (shown.starts_with(scheme)) {
-      shown.remove_prefix(std::string_view(scheme).size());
-      for (const std::string& key : options_.keys)
-        if (same_secret(key, shown)) return key;
-    }
+  const size_t end = shown.find(' ');
+  const std::string scheme = lower(shown.substr(0, end));
+  if (scheme != "bearer" && scheme != "api-key") return std::nullopt;
+  shown.remove_prefix(std::min(shown.find_first_not_of(' ', end), shown.size()));
+  for (const std::string& key : options_.keys)
+    if (same_secret(key, shown)) return key;
   return std::nullopt;
 }
 
@@ -151,28 +182,42 @@ bool App::admits(HttpRequest& head, HttpReply& refusal) {
   const bool of_page = options_.page_folder.empty() && built_in_page(head.path) != nullptr;
   if (only_asks(head) && (is_open(head.path) || of_page)) return true;
   if (!key_of(head)) {
-    refusal = refuse({.status = 401,
+    refusal = reject({.status = 401,
                       .message = "authorization: expected a key of this server (Authorization: Bearer KEY), got none or another",
                       .type = "authentication_error",
-                      .code = "invalid_api_key"});
+                      .code = "invalid_api_key"},
+                     "key");
     return false;
   }
   return is_proper(head, refusal) && take_room(head, refusal);
 }
 
+/// A page of another site may give its own name this machine's loopback address, and then comes from its own server for the browser. Where
+/// nobody shows a key, the names that lead here are the only ones that may be asked by.
+bool App::is_own_host(const HttpRequest& head) const {
+  const std::string_view host = head.field("host");
+  if (!options_.asks_host || host.empty()) return true;  // browsers always name one
+  const std::string name = name_of_host(host);
+  return is_loopback(name) || std::find(options_.hosts.begin(), options_.hosts.end(), name) != options_.hosts.end();
+}
+
 bool App::is_proper(const HttpRequest& head, HttpReply& refusal) {
-  const bool asks = head.method == "POST" || !head.field("upgrade").empty();
-  if (asks && is_of_another_site(head)) {
-    refusal = refuse({.status = 403,
-                      .message = fmt::format("origin: expected this server's own page or none, got {}", cut(head.field("origin"))),
-                      .type = "permission_error",
-                      .code = "origin"});
+  const auto forbid = [&](std::string message, const char* code) {
+    refusal = reject({.status = 403, .message = std::move(message), .type = "permission_error", .code = code}, code);
     return false;
-  }
+  };
+  if (!is_own_host(head))
+    return forbid(fmt::format("host: expected localhost, a loopback address or a name that the server was started with, got {}",
+                              cut(head.field("host"))),
+                  "host");
+  const bool asks = head.method == "POST" || !head.field("upgrade").empty();
+  if (asks && is_of_another_site(head))
+    return forbid(fmt::format("origin: expected this server's own page or none, got {}", cut(head.field("origin"))), "origin");
   if (head.method != "POST" || is_json(head)) return true;
-  refusal = refuse({.status = 415,
+  refusal = reject({.status = 415,
                     .message = fmt::format("content-type: expected application/json, got {}", cut(head.field("content-type"))),
-                    .code = "unsupported_media_type"});
+                    .code = "unsupported_media_type"},
+                   "media_type");
   return false;
 }
 
@@ -195,7 +240,7 @@ bool App::take_room(HttpRequest& head, HttpReply& refusal) {
 }
 
 bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
-  if (r.method != "GET" && r.method != "HEAD") return false;
+  if (!reads(r)) return false;
   if (r.path == "/livez") {
     reply = json_reply({{"status", "ok"}});
   } else if (r.path == "/health" || r.path == "/healthz") {
@@ -206,15 +251,8 @@ bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
     slipstream::ServiceLoad load;
     if (s) load = s->load();
     reply = {200, "text/plain; version=0.0.4", metrics_.text(s ? &load : nullptr), {}};
-  } else if (r.path == "/v1/models") {
-    json::array data;
-    if (slipstream::Service* s = service_)
-      data.emplace_back(json::object{{"id", options_.model_name},
-                                     {"object", "model"},
-                                     {"created", 0},
-                                     {"owned_by", "slipstream"},
-                                     {"max_model_len", longest_context(s->info())}});
-    reply = json_reply({{"object", "list"}, {"data", std::move(data)}});
+  } else if (r.path == "/v1/models" || r.path.starts_with(kOneModel)) {
+    reply = models(r.path == "/v1/models" ? "" : r.path.substr(kOneModel.size()));
   } else if (const PageFile* file = options_.page_folder.empty() ? built_in_page(r.path) : nullptr) {
     reply = {200, std::string(file->type), std::string(file->content), {{"Cache-Control", "no-cache"}}};
   } else {
@@ -234,73 +272,125 @@ void App::handle(std::shared_ptr<Exchange> exchange) {
     if (r.method == "POST" && r.path == "/v1/completions") return complete(exchange, false);
     if (r.method == "POST" && (r.path == "/tokenize" || r.path == "/detokenize"))
       return exchange->reply(tokens(r, r.path == "/detokenize"));
-    if (r.method == "GET" && r.path == "/v1/forms") return exchange->reply(forms(""));
-    if (r.method == "GET" && r.path.starts_with("/v1/forms/")) return exchange->reply(forms(r.path.substr(10)));
-    if (r.method == "GET" && r.path == "/props") return exchange->reply(props());
-    if (r.method == "GET" && r.path == "/v1/scene") return exchange->reply(scene(r));
-    if (r.method == "GET" && !options_.page_folder.empty())
-      if (auto file = page_in_folder(options_.page_folder, r.path))
-        return exchange->reply({200, file->type, file->content, {{"Cache-Control", "no-cache"}}});
-    const bool post_only =
-        r.path == "/v1/chat/completions" || r.path == "/v1/completions" || r.path == "/tokenize" || r.path == "/detokenize";
-    exchange->reply(
-        refuse({.status = post_only ? 405 : 404,
-                .message = fmt::format("{}: expected {}, got {}", post_only ? "method" : "path",
-                                       post_only ? "POST" : "one of this server", post_only ? r.method : r.path.substr(0, 100)),
-                .code = post_only ? "method_not_allowed" : "not_found"}));
+    auto reply = reads(r) ? got(r) : std::nullopt;
+    exchange->reply(reply ? std::move(*reply) : no_such(r));
   } catch (const std::exception& e) {
     exchange->reply(refuse(
         {.status = 500, .message = fmt::format("internal error: {}", e.what()), .type = "server_error", .code = "internal"}));
   }
 }
 
-HttpReply App::tokens(const HttpRequest& request, bool back) {
+std::optional<HttpReply> App::got(const HttpRequest& r) {
+  if (r.path == "/v1/forms") return forms("");
+  if (r.path.starts_with(kOneForm)) return forms(r.path.substr(kOneForm.size()));
+  if (r.path == "/props") return props();
+  if (r.path == "/v1/scene") return scene(r);
+  if (options_.page_folder.empty()) return std::nullopt;
+  auto file = page_in_folder(options_.page_folder, r.path);
+  if (!file) return std::nullopt;
+  return HttpReply{200, file->type, file->content, {{"Cache-Control", "no-cache"}}};
+}
+
+HttpReply App::no_such(const HttpRequest& r) {
+  const auto one_of = [&](const auto& paths) { return std::find(paths.begin(), paths.end(), r.path) != paths.end(); };
+  const bool posted = one_of(kPosts);
+  if (!posted && (reads(r) || !(one_of(kGets) || r.path.starts_with(kOneModel) || r.path.starts_with(kOneForm))))
+    return reject({.status = 404, .message = "path: expected one of this server, got " + cut(r.path), .code = "not_found"},
+                  "not_found");
+  HttpReply out = reject({.status = 405,
+                          .message = fmt::format("method: expected {}, got {}", posted ? "POST" : "GET or HEAD", cut(r.method)),
+                          .code = "method_not_allowed"},
+                         "method");
+  out.header.emplace_back("Allow", posted ? "POST" : "GET, HEAD");
+  return out;
+}
+
+HttpReply App::models(const std::string& id) {
+  slipstream::Service* const s = service_;
+  json::object model;
+  if (s)
+    model = {{"id", options_.model_name},
+             {"object", "model"},
+             {"created", 0},
+             {"owned_by", "slipstream"},
+             {"max_model_len", longest_context(s->info())}};
+  if (id.empty()) return json_reply({{"object", "list"}, {"data", s ? json::array{std::move(model)} : json::array{}}});
   if (const auto no = not_ready()) return refuse(*no);
+  const auto name = from_percent(id);
+  if (name && *name == options_.model_name) return json_reply(std::move(model));
+  return reject({.status = 404,
+                 .message = fmt::format("model: expected {}, got {}", options_.model_name, cut(id)),
+                 .param = "model",
+                 .code = "model_not_found"},
+                "not_found");
+}
+
+HttpReply App::tokens(const HttpRequest& request, bool back) {
+  const auto refused = [this](const Refusal& r) { return reject(r, "bad_request"); };
+  if (const auto no = not_ready()) return reject(*no, no->code == "draining" ? "draining" : "loading");
+  if (back && request.body.size() > kMostOfIds)
+    return refused({.message = fmt::format("body: expected at most {} bytes of ids, got {}", kMostOfIds, request.body.size()),
+                    .code = "above_limit"});
   auto body = parse_json(request.body, "body");
   if (!body || !body->is_object())
-    return refuse({.message = body ? "body: expected an object, got another type" : body.error().message, .code = "invalid_json"});
-  if (const auto flaw = check_written(request.body, "body")) return refuse(*flaw);
+    return refused({.message = body ? "body: expected an object, got another type" : body.error().message, .code = "invalid_json"});
+  if (const auto flaw = check_written(request.body, "body")) return refused(*flaw);
   Reader in(body->get_object(), "");
-  for (const char* key : {"model", "add_special_tokens", "return_token_strs"}) in.ignore(key);
+  CompletionRequest named{.model = in.text("model").value_or("")};
+  if (const auto other = check_names(named, options_.model_name, "")) return refused(*other);
   json::object out;
-  if (back) {
-    std::vector<int32_t> ids;
-    const json::array* list = in.array("tokens");
-    if (!list) in.fail("tokens", "expected a list of ids, got none");
-    for (size_t i = 0; list && i < list->size(); ++i) {
-      if (!(*list)[i].is_int64() || (*list)[i].get_int64() < 0 || (*list)[i].get_int64() > INT32_MAX)
-        in.fail("tokens", fmt::format("expected ids, got {}", shown_value((*list)[i])));
-      ids.push_back(in.ok() ? static_cast<int32_t>((*list)[i].get_int64()) : 0);
-    }
-    in.end();
-    if (!in.ok()) return refuse(*in.refusal());
-    auto text = service_.load()->detokenize(ids);
-    if (!text) return refuse({.message = outward(text.error()).message, .param = "tokens"});
-    out = {{"prompt", *text}, {"content", *text}};
-  } else {
-    auto text = in.text("prompt");
-    if (!text) text = in.text("content");
-    if (!text) in.fail("prompt", "expected a text, got none");
-    if (text && text->size() > kMostText)
-      in.fail("prompt", fmt::format("expected at most {} bytes, got {}", kMostText, text->size()));
-    in.ignore("content");
-    in.end();
-    if (!in.ok()) return refuse(*in.refusal());
-    auto ids = service_.load()->tokenize(*text);
-    if (!ids) return refuse({.message = outward(ids.error()).message, .param = "prompt"});
-    out = {{"tokens", json::value_from(*ids)}, {"count", ids->size()}, {"max_model_len", longest_context(service_.load()->info())}};
-  }
+  if (const auto no = back ? detokenize(in, out) : tokenize(in, out)) return refused(*no);
   return json_reply(out);
 }
 
-HttpReply App::forms(const std::string& name) {
+std::optional<Refusal> App::detokenize(Reader& in, json::object& out) const {
+  std::vector<int32_t> ids;
+  const json::array* list = in.array("tokens");
+  if (!list) in.fail("tokens", "expected a list of ids, got none");
+  if (list && list->size() > kMostIds) in.fail("tokens", fmt::format("expected at most {} ids, got {}", kMostIds, list->size()));
+  for (size_t i = 0; in.ok() && i < list->size(); ++i) {
+    const json::value& id = (*list)[i];
+    if (id.is_int64() && id.get_int64() >= 0 && id.get_int64() <= INT32_MAX)
+      ids.push_back(static_cast<int32_t>(id.get_int64()));
+    else
+      in.fail("tokens", fmt::format("expected ids, got {}", shown_value(id)));
+  }
+  in.end();
+  if (!in.ok()) return in.refusal();
+  auto text = service_.load()->detokenize(ids);
+  if (!text) return Refusal{.message = outward(text.error()).message, .param = "tokens"};
+  out = {{"prompt", *text}, {"content", *text}};
+  return std::nullopt;
+}
+
+std::optional<Refusal> App::tokenize(Reader& in, json::object& out) const {
+  const size_t most = options_.allowed.most_text_bytes;
+  auto text = in.text("prompt");
+  const auto content = in.text("content");
+  if (text && content) in.fail("content", "expected none beside prompt, got one");
+  if (!text) text = content;
+  if (!text) in.fail("prompt", "expected a text, got none");
+  if (text && text->size() > most) in.fail("prompt", fmt::format("expected at most {} bytes, got {}", most, text->size()));
+  in.boolean("add_special_tokens");  // of the model's own prompt, whose tokens are told
+  in.nothing("return_token_strs", "ids alone");
+  in.end();
+  if (!in.ok()) return in.refusal();
+  auto ids = service_.load()->tokenize(*text);
+  if (!ids) return Refusal{.message = outward(ids.error()).message, .param = "prompt"};
+  out = {{"tokens", json::value_from(*ids)}, {"count", ids->size()}, {"max_model_len", longest_context(service_.load()->info())}};
+  return std::nullopt;
+}
+
+HttpReply App::forms(const std::string& path) {
   if (const auto no = not_ready()) return refuse(*no);
   const slipstream::ModelInfo& info = service_.load()->info();
-  if (!name.empty()) {
+  if (!path.empty()) {
+    const std::string name = from_percent(path).value_or("");
     if (const auto at = options_.allowed.forms.find(name); at != options_.allowed.forms.end())
       return {200, "application/json", at->second, {}};
     if (name != "model" && !options_.allowed.builtin.contains(name))
-      return refuse({.status = 404, .message = "form: expected one of GET /v1/forms, got another", .code = "not_found"});
+      return reject({.status = 404, .message = "form: expected one of GET /v1/forms, got " + cut(path), .code = "not_found"},
+                    "not_found");
     auto told = slipstream::explain_form(name, info.folder);
     if (!told) return refuse({.message = outward(told.error()).message, .param = "form"});
     return {200, "application/json", told->json, {}};
@@ -341,11 +431,15 @@ HttpReply App::props() {
 /// A simulated scene: what a request takes, and what the page draws around it.
 HttpReply App::scene(const HttpRequest& request) {
   uint64_t seed = 900000017;
-  if (request.query.starts_with("seed=")) {
-    const std::string_view digits = std::string_view(request.query).substr(5);
-    const auto [stop, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
-    if (ec != std::errc{} || stop != digits.data() + digits.size())
-      return refuse({.message = "seed: expected a whole number, got another value", .param = "seed"});
+  bool named = false;
+  for (std::string_view rest = request.query; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    if (!part.starts_with("seed=") || std::exchange(named, true))
+      return reject({.message = "query: expected seed=N alone, got " + cut(part), .code = "bad_input"}, "bad_request");
+    const auto [stop, ec] = std::from_chars(part.data() + 5, part.data() + part.size(), seed);
+    if (ec != std::errc{} || stop != part.data() + part.size())
+      return reject({.message = "seed: expected a whole number, got " + cut(part.substr(5)), .param = "seed"}, "bad_request");
   }
   const auto scene = slipstream::describe_scene(seed);
   if (!scene) return refuse({.message = scene.error().message, .param = "seed"});

@@ -18,14 +18,19 @@
 namespace slip::server {
 
 struct AppOptions {
-  std::vector<std::string> keys;  // none: everybody may ask
-  int32_t most_per_key = 0;       // requests of a key under way and waiting; 0: no limit
+  std::vector<std::string> keys;   // none: everybody may ask
+  bool asks_host = false;          // only who names this machine's loopback, or one of `hosts`, is answered
+  std::vector<std::string> hosts;  // names in lower case, without a port
+  int32_t most_per_key = 0;        // requests of a key under way and waiting; 0: no limit
   std::string model_name, metrics_prefix = "slipstream:", page_folder;
   Allowed allowed;
   double default_deadline_ms = 0;
   slipstream::DecoderChoice decoder;  // of requests that name none
   std::string trajectory_head;        // folder, of requests that ask for it; empty: none
 };
+
+/// Is it localhost or an address that leads to this machine alone (127.0.0.0/8, ::1)?
+bool is_loopback(const std::string& host);
 
 class App final : public Application {
  public:
@@ -60,12 +65,20 @@ class App final : public Application {
   friend class Completing;
   bool is_proper(const HttpRequest& head, HttpReply& refusal);
   bool take_room(HttpRequest& head, HttpReply& refusal);
+  bool is_own_host(const HttpRequest& head) const;
   static HttpReply refuse(const Refusal& refusal);
+  /// The same, counted.
+  HttpReply reject(const Refusal& refusal, const char* reason);
+  HttpReply no_such(const HttpRequest& request);
+  std::optional<HttpReply> got(const HttpRequest& request);
   std::optional<Refusal> not_ready() const;
   std::optional<std::string> key_of(const HttpRequest& request) const;
   void complete(const std::shared_ptr<Exchange>& exchange, bool chat);
   HttpReply tokens(const HttpRequest& request, bool back);
-  HttpReply forms(const std::string& name);
+  std::optional<Refusal> tokenize(Reader& in, json::object& out) const;
+  std::optional<Refusal> detokenize(Reader& in, json::object& out) const;
+  HttpReply models(const std::string& id);
+  HttpReply forms(const std::string& path);
   HttpReply props();
   HttpReply scene(const HttpRequest& request);
 

@@ -245,7 +245,7 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   void closed() override {
     const std::lock_guard lock(mutex_);
     if (running_) running_->cancel.cancel();
-    next_.reset();
+    if (std::exchange(next_, nullptr)) app_.metrics().cancelled("hang_up");  // the one that runs is counted when it has ended
   }
 
  private:
@@ -292,7 +292,10 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     socket_->send(pack({std::move(told)}), true);
   }
   void infer(Observation o) {
-    if (app_.draining()) return socket_->close("server: expected one that takes requests, got one that drains");
+    if (app_.draining()) {
+      app_.metrics().rejected("draining");
+      return socket_->close("server: expected one that takes requests, got one that drains");
+    }
     slipstream::Request& r = o.request;
     if (const std::string wrong = check_decoder_words(r.decoder); !wrong.empty()) return refuse(o.frame_id, "decoder: " + wrong);
     const Allowed& allowed = app_.options().allowed;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies of OpenAI's clients, and those of others: what is read, and what is refused by name.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -362,15 +363,17 @@ TEST(Base64, GoesThereAndBack) {
 TEST(Images, FilesOfUrlsAreDecoded) {
   EXPECT_EQ(*from_percent("/a%20b/%C3%A9%25"), "/a b/\xC3\xA9%");
   for (const char* wrong : {"a%", "a%2", "a%2g", "a%-1", "%00"}) EXPECT_FALSE(from_percent(wrong)) << wrong;
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "files of urls";
+  const std::string name = fmt::format("files of urls {}", ::getpid());
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / name;
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "one two.png") << "hi";
   const ImageLimits limits{.media_path = folder.string()};
-  const auto read = bytes_of_url("file://" + std::string(testing::TempDir()) + "/files%20of%20urls/one%20two.png", limits);
+  std::string url = "file://" + (folder / "one two.png").string();
+  for (size_t at = 0; (at = url.find(' ', at)) != std::string::npos;) url.replace(at, 1, "%20");
+  const auto read = bytes_of_url(url, limits);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, "hi");
-  const auto outside = bytes_of_url("file://" + folder.string() + "/%2e%2e/x.png", limits);
-  EXPECT_FALSE(outside);
+  EXPECT_FALSE(bytes_of_url("file://" + folder.string() + "/%2e%2e/" + name, limits)) << "nor does it lead out";
   std::filesystem::remove_all(folder);
 }
 

@@ -4,6 +4,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json/flaws.h"
+#include "base/json/shown.h"
 #include "base/log.h"
 #include "server/app.h"
 #include "server/files/below.h"
@@ -19,7 +21,8 @@ namespace slip::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kDefaultSlots = 32768;  // committed by the system where they are written only
+constexpr int kDefaultSlots = 32768;                    // committed by the system where they are written only
+constexpr int kLeastSlots = 129, kMostSlots = 1 << 24;  // costs are measured at the start, by passes of up to 128 rows behind one
 
 Result<std::vector<std::string>> read_keys(const std::string& file) {
   std::vector<std::string> out;
@@ -36,11 +39,40 @@ Result<std::vector<std::string>> read_keys(const std::string& file) {
   return out;
 }
 
+/// Metrics are a letter or more behind it.
+bool begins_metrics(std::string_view prefix) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
+  };
+  return std::all_of(prefix.begin(), prefix.end(), fits) && (prefix.empty() || prefix[0] < '0' || prefix[0] > '9');
+}
+
+Status check_words(const ServeOptions& o) {
+  if (!begins_metrics(o.metrics_prefix))
+    return usage_error("--metrics-prefix: expected letters, digits, _ and :, no digit first, got {}", shown(o.metrics_prefix));
+  if (o.engine.slots != 0 && (o.engine.slots < kLeastSlots || o.engine.slots > kMostSlots))
+    return usage_error("--slots: expected 0 (which is {}) or {} to {}, got {}", kDefaultSlots, kLeastSlots, kMostSlots,
+                       o.engine.slots);
+  if (!o.hosts.empty() && (!o.api_key_file.empty() || !is_loopback(o.host)))
+    return usage_error("--allow-host: expected a server without keys on a loopback address, which alone looks at names, got {}",
+                       o.api_key_file.empty() ? shown(o.host) : "one with keys");
+  for (const std::string& host : o.hosts)
+    if (host.empty() || host.find_first_of(":/[] ") != std::string::npos)
+      return usage_error("--allow-host: expected a host's name without port, got {}", shown(host));
+  return {};
+}
+
 Result<AppOptions> app_options(const ServeOptions& o) {
   AppOptions out;
+  SLIP_TRY_(check_words(o));
   if (!o.media_path.empty()) SLIP_TRY_(check_folder("--media-path", o.media_path));
   if (!o.page_folder.empty()) SLIP_TRY_(check_folder("--page", o.page_folder));
   SLIP_TRY(out.keys, read_keys(o.api_key_file));
+  out.asks_host = out.keys.empty() && is_loopback(o.host);
+  for (std::string host : o.hosts) {
+    for (char& c : host) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    out.hosts.push_back(std::move(host));
+  }
   out.most_per_key = o.most_per_key;
   const std::filesystem::path folder = std::filesystem::weakly_canonical(o.model);
   out.model_name = o.name.empty() ? folder.filename().string() : o.name;
@@ -90,6 +122,11 @@ void wait_until_told(const App& app) {
 
 }  // namespace
 
+std::string url_of(std::string_view host, int port) {
+  return host.find(':') == std::string_view::npos ? fmt::format("http://{}:{}/", host, port)
+                                                  : fmt::format("http://[{}]:{}/", host, port);
+}
+
 Status serve(const ServeOptions& o, const slipstream::Progress& progress) {
   keep_memory_flat();
   set_interrupt_grace(static_cast<int>(o.drain_timeout_s * 1000) + 10'000);
@@ -106,7 +143,7 @@ Status serve(const ServeOptions& o, const slipstream::Progress& progress) {
     SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), o.service, cancel));
     app.serve(service);
     if (log_level() < LogLevel::kError)  // --quiet
-      write_log(LogLevel::kInfo, fmt::format("serve: {} at http://{}:{}/", app.options().model_name, o.host, server->port()));
+      write_log(LogLevel::kInfo, fmt::format("serve: {} at {}", app.options().model_name, url_of(o.host, server->port())));
     wait_until_told(app);
     app.drain();
     const auto end = Clock::now() + std::chrono::duration<double>(o.drain_timeout_s);

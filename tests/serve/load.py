@@ -79,7 +79,7 @@ class Load:
     def __init__(self, port, connections, seconds, pause_s, path, body):
         self.refused_s, self.answered_s = pause_s, 0 if body else pause_s
         what = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
-        request = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: x\r\n{what}\r\n".encode() + body
+        request = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: localhost\r\n{what}\r\n".encode() + body
         begin = time.monotonic()
         self.end = begin + seconds
         self.selector, self.under_way = selectors.DefaultSelector(), 0

@@ -114,7 +114,7 @@ def a_body_that_comes_takes_a_place(server_unused):
         question = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 4}
         slow = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(2)]
         for s in slow:
-            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
         end = time.time() + 30
         while (refused := server.chat(question))[0] != 503 and time.time() < end:  # until both heads have been read
             time.sleep(0.01)
@@ -234,6 +234,8 @@ def other_sites_and_types_are_refused(server):
     expect(server.post("/v1/completions", ask, {"Origin": "null"})[0] == 403, "a page of nowhere")
     expect(server.post("/v1/completions", ask, {"Content-Type": "text/plain"})[0] == 415, "text is no JSON")
     expect(WebSocket(server.port, "Origin: http://elsewhere.example\r\n").status == 403, "another site's websocket")
+    name = f"elsewhere.example:{server.port}"
+    expect(server.post("/v1/completions", ask, {"Host": name, "Origin": "http://" + name})[0] == 403, "another site's name for this machine")
 
 
 @check
@@ -242,7 +244,7 @@ def large_bodies_have_a_limit_together(server):
     held = []
     for _ in range(20):
         s = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{" % (31 << 20))
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{" % (31 << 20))
         held.append(s)
     refused = set()
 

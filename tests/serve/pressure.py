@@ -47,7 +47,7 @@ class SlowHead(threading.Thread):
     def run(self):
         with socket.create_connection(("127.0.0.1", self.port), timeout=0.25) as s:
             begin = time.monotonic()
-            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
             while True:
                 try:
                     if not s.recv(100):
