@@ -373,8 +373,11 @@ TEST(Images, FilesOfUrlsAreDecoded) {
   const auto read = bytes_of_url(url, limits);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, "hi");
-  EXPECT_FALSE(bytes_of_url("file://" + folder.string() + "/%2e%2e/" + name, limits)) << "nor does it lead out";
+  const std::string beside = folder.string() + ".png";
+  std::ofstream(beside) << "no";
+  EXPECT_FALSE(bytes_of_url("file://" + folder.string() + "/%2e%2e/" + name + ".png", limits)) << "nor does it lead out";
   std::filesystem::remove_all(folder);
+  std::filesystem::remove(beside);
 }
 
 TEST(Images, WhatThereIsNoMemoryForMayBeAskedAgain) {
