@@ -28,6 +28,9 @@ json::object own_part(const slipstream::Answer& answer, const slipstream::Served
   out.erase("tokens");
   out.erase("model");
   out.erase("trajectory_head");  // a folder of this machine
+  if (json::value* remarks = out.if_contains("remarks"); remarks && remarks->is_array())
+    for (json::value& remark : remarks->get_array())
+      if (remark.is_string()) remark = in_requests_words(remark.get_string());
   out["queue_ms"] = served.queue_ms;
   out["run_ms"] = served.run_ms;
   out["reproducible"] = answer.decoder.exact;

@@ -153,7 +153,7 @@ TEST(App, APathHasItsMethods) {
   }
 }
 
-TEST(App, TellsModelsAndTokens) {
+TEST(App, TellsModelsTokensAndRemarks) {
   App app({.model_name = "org/my demo", .allowed = {.builtin = {"wod-e2e"}}});
   auto engine = slipstream::Engine::load(model("demo"), {.threads = 2, .slots = 1024});
   ASSERT_TRUE(engine) << engine.error().message;
@@ -184,6 +184,16 @@ TEST(App, TellsModelsAndTokens) {
   EXPECT_NE(refused("{\"tokens\":[" + ids + "]}").find("tokens: expected at most 1048576 ids, got 1048577"), std::string::npos);
   EXPECT_NE(refused(std::string(17 << 20, ' ')).find("body: expected at most 16777216 bytes of ids, got 17825792"),
             std::string::npos);
+  slipstream::Request words;
+  words.prompt = "go on";
+  words.form = "none";
+  words.max_tokens = 2;
+  words.sampling.top_k = 3;
+  const auto answer = service->answer(words);
+  ASSERT_TRUE(answer) << answer.error().message;
+  const std::string told =
+      json::serialize(completion({}, {}, *answer, {}, [&](int32_t token) { return service->token_bytes(token); }));
+  EXPECT_NE(told.find("\"top_k does nothing at temperature 0"), std::string::npos) << told;
 }
 
 class QuietSocket final : public Socket {
