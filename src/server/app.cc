@@ -85,7 +85,8 @@ bool is_loopback(const std::string& host) {
   in_addr four{};
   if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
   in6_addr six{};
-  return host == "localhost" || (::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
+  if (::inet_pton(AF_INET6, host.c_str(), &six) != 1) return host == "localhost";
+  return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
 }
 
 App::App(AppOptions options) : options_(std::move(options)), metrics_(options_.metrics_prefix, options_.model_name) {}
@@ -315,7 +316,7 @@ HttpReply App::models(const std::string& id) {
              {"owned_by", "slipstream"},
              {"max_model_len", longest_context(s->info())}};
   if (id.empty()) return json_reply({{"object", "list"}, {"data", s ? json::array{std::move(model)} : json::array{}}});
-  if (const auto no = not_ready()) return refuse(*no);
+  if (const auto no = not_ready()) return reject(*no, no->code.c_str());
   const auto name = from_percent(id);
   if (name && *name == options_.model_name) return json_reply(std::move(model));
   return reject({.status = 404,
@@ -327,7 +328,7 @@ HttpReply App::models(const std::string& id) {
 
 HttpReply App::tokens(const HttpRequest& request, bool back) {
   const auto refused = [this](const Refusal& r) { return reject(r, "bad_request"); };
-  if (const auto no = not_ready()) return reject(*no, no->code == "draining" ? "draining" : "loading");
+  if (const auto no = not_ready()) return reject(*no, no->code.c_str());
   if (back && request.body.size() > kMostOfIds)
     return refused({.message = fmt::format("body: expected at most {} bytes of ids, got {}", kMostOfIds, request.body.size()),
                     .code = "above_limit"});
@@ -382,7 +383,7 @@ std::optional<Refusal> App::tokenize(Reader& in, json::object& out) const {
 }
 
 HttpReply App::forms(const std::string& path) {
-  if (const auto no = not_ready()) return refuse(*no);
+  if (const auto no = not_ready()) return reject(*no, no->code.c_str());
   const slipstream::ModelInfo& info = service_.load()->info();
   if (!path.empty()) {
     const std::string name = from_percent(path).value_or("");
@@ -392,7 +393,7 @@ HttpReply App::forms(const std::string& path) {
       return reject({.status = 404, .message = "form: expected one of GET /v1/forms, got " + cut(path), .code = "not_found"},
                     "not_found");
     auto told = slipstream::explain_form(name, info.folder);
-    if (!told) return refuse({.message = outward(told.error()).message, .param = "form"});
+    if (!told) return reject({.message = outward(told.error()).message, .param = "form"}, "bad_request");
     return {200, "application/json", told->json, {}};
   }
   json::array data;
@@ -406,7 +407,7 @@ HttpReply App::forms(const std::string& path) {
 }
 
 HttpReply App::props() {
-  if (const auto no = not_ready()) return refuse(*no);
+  if (const auto no = not_ready()) return reject(*no, no->code.c_str());
   slipstream::Service& s = *service_.load();
   const slipstream::ModelInfo& i = s.info();
   const slipstream::ServiceLoad load = s.load();
@@ -442,17 +443,17 @@ HttpReply App::scene(const HttpRequest& request) {
       return reject({.message = "seed: expected a whole number, got " + cut(part.substr(5)), .param = "seed"}, "bad_request");
   }
   const auto scene = slipstream::describe_scene(seed);
-  if (!scene) return refuse({.message = scene.error().message, .param = "seed"});
+  if (!scene) return reject({.message = scene.error().message, .param = "seed"}, "bad_request");
   return {200, "application/json", scene->json, {}};
 }
 
 std::shared_ptr<SocketUser> App::upgrade(const HttpRequest& request, HttpReply& refusal) {
   if (const auto no = not_ready()) {
-    refusal = refuse(*no);
+    refusal = reject(*no, no->code.c_str());
     return nullptr;
   }
   if (request.path != "/") {
-    refusal = refuse({.status = 404, .message = "websocket: expected the path /, got another", .code = "not_found"});
+    refusal = reject({.status = 404, .message = "websocket: expected the path /, got another", .code = "not_found"}, "not_found");
     return nullptr;
   }
   return make_policy_user(*this, key_of(request).value_or(""));

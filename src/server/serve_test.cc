@@ -60,6 +60,10 @@ TEST(Serve, RefusesWordsThatMeanNothing) {
 TEST(Serve, TellsWhereItAnswers) {
   EXPECT_EQ(url_of("127.0.0.1", 8080), "http://127.0.0.1:8080/");
   EXPECT_EQ(url_of("::1", 80), "http://[::1]:80/");
+  for (const char* host : {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1", "localhost"})
+    EXPECT_TRUE(is_loopback(host)) << host;
+  for (const char* host : {"0.0.0.0", "::", "192.168.0.1", "::ffff:10.0.0.1", "127.0.0.1.nip.io", "0x7f.1", ""})
+    EXPECT_FALSE(is_loopback(host)) << host;
 }
 
 /// What an application answers.
@@ -153,9 +157,30 @@ TEST(App, APathHasItsMethods) {
   }
 }
 
+TEST(App, CountsWhatItRefuses) {
+  App app({.asks_host = true, .metrics_prefix = "m:"});
+  const auto count = [&](const std::string& reason) {
+    const std::string text = app.metrics().text(nullptr),
+                      name = "m:requests_rejected_total{model_name=\"\",reason=\"" + reason + "\"} ";
+    const size_t at = text.find(name);
+    return at == std::string::npos ? 0 : std::stoi(text.substr(at + name.size()));
+  };
+  for (const char* path : {"/props", "/v1/forms", "/v1/models/demo"}) EXPECT_EQ(reply_of(app, "GET", path).status, 503) << path;
+  EXPECT_EQ(reply_of(app, "POST", "/tokenize", "{}").status, 503);
+  EXPECT_EQ(count("loading"), 4);
+  EXPECT_EQ(reply_of(app, "POST", "/tokenize", "{}", {{"content-type", "text/plain"}}).status, 415);
+  EXPECT_EQ(reply_of(app, "POST", "/tokenize", "{}", {{"host", "x"}, {"origin", "http://y"}}).status, 403);
+  EXPECT_EQ(reply_of(app, "POST", "/tokenize", "{}", {{"host", "localhost"}, {"origin", "http://y"}}).status, 403);
+  EXPECT_EQ(app.error(413, "body: expected less, got more").status, 413);
+  EXPECT_EQ(app.error(503, "body: expected room, got none").status, 503);
+  EXPECT_EQ(app.error(431, "http: expected less, got more").status, 431);
+  for (const char* reason : {"media_type", "host", "origin", "body_too_large", "bodies", "malformed"})
+    EXPECT_EQ(count(reason), 1) << reason;
+}
+
 TEST(App, TellsModelsTokensAndRemarks) {
   App app({.model_name = "org/my demo", .allowed = {.builtin = {"wod-e2e"}}});
-  auto engine = slipstream::Engine::load(model("demo"), {.threads = 2, .slots = 1024});
+  auto engine = slipstream::Engine::load(model("demo"), {.threads = 2, .slots = 8192});
   ASSERT_TRUE(engine) << engine.error().message;
   auto service = slipstream::Service::start(std::move(*engine));
   ASSERT_TRUE(service) << service.error().message;
@@ -213,7 +238,7 @@ TEST(App, CountsFramesThatNobodyWaitsForAnyMore) {
   const std::string frame =
       pack({PackedMap{{{std::string("prompt")}, {std::string("go on")}}, {{std::string("form")}, {std::string("none")}}}});
   {
-    auto engine = slipstream::Engine::load(model("demo"), {.threads = 2, .slots = 4096});
+    auto engine = slipstream::Engine::load(model("demo"), {.threads = 2, .slots = 8192});
     ASSERT_TRUE(engine) << engine.error().message;
     auto service = slipstream::Service::start(std::move(*engine));
     ASSERT_TRUE(service) << service.error().message;
