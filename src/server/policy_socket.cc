@@ -86,7 +86,7 @@ Status read_images(const Packed& value, const std::string& name, const ImageLimi
     return {};
   }
   if (const auto* map = std::get_if<PackedMap>(&value.value); map && !value.find("__ndarray__")) {
-    for (const auto& [key, v] : *map) SLIP_TRY_(each(v, key.text() ? *key.text() : name));
+    for (const auto& [key, v] : *map) SLIP_TRY_(each(v, key.text() ? shown(*key.text()) : name));
     return {};
   }
   return each(value, name);
@@ -162,7 +162,7 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
     else if (name == "ego")
       SLIP_TRY_(read_ego(value, r));
     else if (name.find("image") != std::string::npos)
-      SLIP_TRY_(read_images(value, name, limits, r.images));
+      SLIP_TRY_(read_images(value, shown(name), limits, r.images));
     else if (const std::string_view wanted = type_of(name); !wanted.empty())
       return bad_input("{}: expected {}, got another value", name, wanted);
   }

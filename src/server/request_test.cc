@@ -345,6 +345,17 @@ TEST(Errors, AreInTheRequestsWords) {
         << key;
 }
 
+TEST(Errors, CutTheNamesOfPictures) {
+  const std::string name = "image" + std::string(100000, 'x');
+  const Packed none{int64_t{1}}, of_name{PackedMap{{{name}, none}}};
+  for (const Packed& wrong : {of_name, Packed{PackedMap{{{std::string("images")}, of_name}}}}) {
+    Packed frame_id;
+    const auto read = read_observation(pack(wrong), {}, frame_id);
+    ASSERT_FALSE(read);
+    EXPECT_LT(read.error().message.size(), 200U);
+  }
+}
+
 TEST(Errors, WhatHasNoRoomHasACodeOfItsOwn) {
   const auto code = [](const Refusal& r) { return error_body(r).at("error").at("code"); };
   const std::string what = "context: expected at most 4096 positions, got 5000 of the prompt";
