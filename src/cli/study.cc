@@ -36,6 +36,12 @@ Status check_unique(const std::vector<T>& all, const std::string& what) {
   return {};
 }
 
+/// Texts at these keys name files and folders, which stay as they are.
+void add_reads(FilesByOption& reads, const json::object& o, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (const json::value* named = o.if_contains(key); named && named->is_string()) reads.emplace_back(key, named->get_string());
+}
+
 /// Repeated, a seed is one model twice: an interval over them would have no width.
 Result<std::vector<int64_t>> read_seeds(const json::array& all, const std::string& where) {
   std::vector<int64_t> out;
@@ -147,12 +153,16 @@ Result<Study> read_study(const std::string& file) {
   SLIP_TRY(s.name, get_string(o, "name", file));
   SLIP_TRY(s.out, get_string(o, "out", file));
   SLIP_TRY(s.base, read_configuration(o, "base", file));
+  s.reads.emplace_back("the study", file);
+  add_reads(s.reads, o, {"base"});
   SLIP_TRY(const json::array* seeds, get_array(o, "seeds", file));
   SLIP_TRY(s.seeds, read_seeds(*seeds, file));
   SLIP_TRY(const json::array* arms, get_array(o, "arms", file));
   for (const json::value& a : *arms) {
     if (!a.is_object()) return bad_input("{}: arms: expected objects, got another value", file);
     SLIP_TRY(StudyArm arm, read_arm(a.get_object(), file + ": arms"));
+    add_reads(s.reads, a.get_object(), {"checkpoint"});
+    for (const json::object& stage : arm.stages) add_reads(s.reads, stage, {"config"});
     s.arms.push_back(std::move(arm));
   }
   if (o.contains("modes")) {
@@ -160,6 +170,7 @@ Result<Study> read_study(const std::string& file) {
     for (const json::value& m : *modes) {
       if (!m.is_object()) return bad_input("{}: modes: expected objects, got another value", file);
       SLIP_TRY(StudyMode mode, read_mode(m.get_object(), file + ": modes"));
+      add_reads(s.reads, m.get_object(), {"on", "records"});
       s.modes.push_back(std::move(mode));
     }
   }
@@ -176,6 +187,10 @@ Result<Study> read_study(const std::string& file) {
   if (std::none_of(s.arms.begin(), s.arms.end(), [&](const StudyArm& a) { return a.name == s.against; }))
     return bad_input("{}: against: expected an arm's name, got {}", file, s.against);
   return s;
+}
+
+Status check_kept(const Study& s) {
+  return check_inputs_kept(s.reads, {{"out", s.out}, {"out", s.out + "/table.json"}, {"out", s.out + "/table.md"}});
 }
 
 Status set_at(json::object& config, std::string_view path, const json::value& value, std::string_view where) {

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/kept.h"
 #include "base/json.h"
 #include "slipstream/engine.h"
 
@@ -48,11 +49,15 @@ struct Study {
   std::vector<StudyArm> arms;
   std::vector<StudyMode> modes;
   std::vector<StudyColumn> columns;
+  FilesByOption reads;  // the document itself, and what it names by the key that does
 };
 /// What `train:` columns name: means over the end of the loss log.
 inline constexpr std::array<std::string_view, 3> kLosses = {"loss", "noisy", "ar"};
 /// kBadInput names the key that is wrong; unknown keys are errors.
 Result<Study> read_study(const std::string& file);
+
+/// kUsage where what the study writes into `out` would take the place of what it reads.
+Status check_kept(const Study& study);
 
 /// A training configuration at a key, as it stands there or as a file that is named there; empty where there is none.
 Result<json::object> read_configuration(const json::object& o, std::string_view key, const std::string& where);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 
 namespace slip::cli {
 namespace {
@@ -70,6 +71,36 @@ TEST_F(StudyFile, IsRefusedInWords) {
     ASSERT_FALSE(s) << to;
     EXPECT_EQ(s.error().kind, ErrorKind::kBadInput);
     EXPECT_NE(s.error().message.find("expected"), std::string::npos) << s.error().message;
+  }
+}
+
+// The description, the models and the records that a study names are not where it writes.
+TEST_F(StudyFile, IsNotWrittenOverWhatItReads) {
+  const test::TemporaryFolder made;
+  const std::string document = (made.path / "table.json").string(), model = (made.path / "model").string();
+  std::filesystem::create_directory(model);
+  std::filesystem::create_directory_symlink(model, made.path / "linked");
+  const auto kept = [&](const std::string& out, const std::string& checkpoint, const std::string& on) {
+    const json::object o{{"name", "n"},
+                         {"seeds", {1}},
+                         {"out", out},
+                         {"arms", {{{"name", "c"}, {"checkpoint", checkpoint}}}},
+                         {"modes", {{{"name", "m"}, {"on", on}}}},
+                         {"columns", {"m:valid"}}};
+    EXPECT_TRUE(write_file(document, json::serialize(o)));
+    const auto s = read_study(document);
+    EXPECT_TRUE(s) << s.error().message;
+    return check_kept(*s);
+  };
+  const std::string other = (made.path / "other").string(), linked = (made.path / "linked").string();
+  EXPECT_TRUE(kept(other, model, model));
+  for (const auto& [status, reads] : {std::pair{kept((made.path / ".").string(), model, model), "the study"},
+                                      {kept(linked, model, other), "checkpoint"},
+                                      {kept(made.path / "." / "model", other, model), "on"}}) {
+    ASSERT_FALSE(status) << reads;
+    EXPECT_EQ(status.error().kind, ErrorKind::kUsage);
+    EXPECT_NE(status.error().message.find(std::string("than what ") + reads + " reads"), std::string::npos)
+        << status.error().message;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "api/engines.h"
 #include "api/slots.h"
 #include "api/tools/asked.h"
+#include "api/tools/inputs.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "base/files/atomic_folder.h"
@@ -368,6 +369,16 @@ Status check_without_model(const slipstream::EngineOptions& how, const slipstrea
   return {};
 }
 
+/// Nothing that is read is written: latencies, the model's folder, what decoders and heads are read from.
+Status check_sources_kept(const std::string& folder, const slipstream::DriveOptions& o,
+                          const std::vector<slipstream::DecoderChoice>& choices, FilesByOption outputs) {
+  outputs.emplace_back("--measure-latency", o.measure_latency);
+  FilesByOption inputs = {{"--model", folder}, {"--latency", o.latency}, {"--trajectory-head", o.trajectory_head}};
+  for (const slipstream::DecoderChoice& c : choices)
+    for (auto& named : files_of_choice(c)) inputs.push_back(std::move(named));
+  return check_inputs_kept(inputs, outputs);
+}
+
 Result<slipstream::Report> drive_all(const std::string& folder, const slipstream::EngineOptions& how,
                                      const slipstream::DriveOptions& o, const slipstream::Progress& progress,
                                      const slipstream::CancelToken& cancel) {
@@ -389,10 +400,10 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   for (const auto& c : choices) SLIP_TRY_(check_words(c));
   if (folder.empty() && (!o.decoders.empty() || !o.measure_latency.empty()))
     return usage_error("drive: expected --model with --decoders and --measure-latency, got none");
-  std::vector<std::pair<std::string_view, std::string>> outputs = {{"--out", o.out},       {"--csv", o.csv},
-                                                                   {"--figure", o.figure}, {"--replay", o.replay},
-                                                                   {"--video", o.video},   {"--picture", o.picture}};
+  FilesByOption outputs = {{"--out", o.out},       {"--csv", o.csv},     {"--figure", o.figure},
+                           {"--replay", o.replay}, {"--video", o.video}, {"--picture", o.picture}};
   SLIP_TRY_(check_outputs(outputs));
+  SLIP_TRY_(check_sources_kept(folder, o, choices, outputs));
   if (!o.measure_latency.empty()) {  // nobody drives
     outputs.emplace_back("--delays", o.delays_ms.empty() ? "" : "some");
     outputs.emplace_back("--baselines", o.baselines.empty() ? "" : "some");

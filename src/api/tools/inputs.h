@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a command reads stay as they are: none of them is one that it writes.
+// What a decoder reads beside its model, for check_inputs_kept.
 #pragma once
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "base/result.h"
+#include "base/files/kept.h"
 #include "slipstream/engine.h"
 
 namespace slip::api {
 
-/// Files and folders by the options that name them. Those that are empty are not asked for.
-using FilesByOption = std::vector<std::pair<std::string_view, std::string>>;
-
 /// What a decoder's words name that is there: calibrations, classifiers, earlier answers, folders of models and heads.
 FilesByOption files_of_choice(const slipstream::DecoderChoice& choice);
-
-/// kUsage where an output is an input, under whatever name. Devices and pipes may be both.
-Status check_inputs_kept(const FilesByOption& inputs, const FilesByOption& outputs);
 
 }  // namespace slip::api

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,6 +53,29 @@ TEST(Tools, TellWhatTheyAreDoing) {
       reach(root + "/models/reach-target", {}, {.decoders = {"scaffold-ar"}, .episodes = 1, .replay = out("r.json")}, progress);
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_GT(told["reaching"], 1);
+}
+
+// A table over the latencies that it goes by, or results in the place of a model, are refused before anything is read.
+TEST(Tools, ADriveKeepsWhatItReads) {
+  namespace fs = std::filesystem;
+  const slip::test::TemporaryFolder made;
+  const fs::path latency = made.path / "latency.json", link = made.path / "link.csv", model = made.path / "model";
+  std::ofstream(latency) << "{}";
+  fs::create_symlink(latency, link);
+  fs::create_directory(model);
+  const auto refused = [&](const DriveOptions& o, std::string_view reads) {
+    const auto report = drive(model.string(), {}, o);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().kind, ErrorKind::kUsage) << report.error().message;
+    EXPECT_NE(report.error().message.find("expected another place to write than what " + std::string(reads) + " reads"),
+              std::string::npos)
+        << report.error().message;
+  };
+  const std::string dotted = (made.path / "." / "latency.json").string();
+  refused({.decoders = {"scaffold-ar"}, .latency = latency.string(), .csv = link.string()}, "--latency");
+  refused({.decoders = {"scaffold-ar"}, .latency = latency.string(), .out = dotted}, "--latency");
+  refused({.decoders = {"scaffold-ar"}, .csv = (model / ".").string()}, "--model");
+  refused({.decoder = {.width = "measured:" + latency.string()}, .measure_latency = dotted}, "--width");
 }
 
 // Pictures take longer than the drive that they show. They can be cancelled, too: here behind the second moment's.
