@@ -163,35 +163,56 @@ Status plan_one(const TensorView& t, const Shape& shape, std::vector<Made>& out)
   return {};
 }
 
-Result<std::vector<std::byte>> bytes_of(const Made& m) {
-  std::vector<std::byte> out(static_cast<size_t>(m.plan.bytes()));
-  if (m.factor == 0) return out;
+constexpr int64_t kGrownPiece = int64_t{1} << 20;  // bytes at a time: a tensor that is made of a 7B's takes 20 GB and more
+
+void put_row(std::span<const float> row, DType dtype, std::byte* to) {
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (dtype == DType::kF32) {
+      std::memcpy(to + 4 * i, &row[i], 4);
+    } else {
+      const uint16_t half = dtype == DType::kF16 ? float_to_f16(row[i]) : to_bf16(row[i]).bits;
+      std::memcpy(to + 2 * i, &half, 2);
+    }
+  }
+}
+
+/// What all tensors of a folder are written with.
+struct Writing {
+  TensorFileWriter& to;
+  const CancelToken& cancel;
+  const std::function<void(int64_t)>& wrote;
+};
+
+/// Row by row, in pieces: memory does not go by the size of what is made.
+Status write_one(const Writing& writing, size_t tensor, const Made& m) {
   const std::vector<int64_t>& was = m.source->shape;
-  const bool matrix = was.size() == 2;
-  const int64_t rows = matrix ? was[0] : 1, columns = m.source->elements() / std::max<int64_t>(1, rows);
-  const int64_t line = matrix ? m.plan.shape[1] : columns;
   if (m.factor == 1 && m.plan.shape == was) {
-    std::memcpy(out.data(), m.source->bytes.data(), m.source->bytes.size());
-    return out;
+    SLIP_TRY_(writing.to.write(tensor, 0, m.source->bytes.data(), m.source->bytes.size()));
+    writing.wrote(m.plan.bytes());
+    return {};
   }
+  const bool matrix = was.size() == 2;
+  const int64_t stored = matrix ? was[0] : 1, rows = m.factor == 0 ? 0 : stored, lines = matrix ? m.plan.shape[0] : 1;
+  const int64_t columns = m.source->elements() / std::max<int64_t>(1, stored);
+  const int64_t line_bytes = m.plan.bytes() / std::max<int64_t>(1, lines);
+  const int64_t at_once = std::max<int64_t>(1, kGrownPiece / std::max<int64_t>(1, line_bytes));
   std::vector<float> row(static_cast<size_t>(columns));
-  for (int64_t r = 0; r < rows; ++r) {
-    read_as_f32(*m.source, r * columns, row);
-    for (float& x : row) {
-      x *= m.factor;
-      if (!std::isfinite(x)) return bad_input("grow: tensor {}: expected finite numbers, got {}", m.source->name, x);
-    }
-    std::byte* to = out.data() + static_cast<size_t>(r * line) * size_of(m.plan.dtype);
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (m.plan.dtype == DType::kF32) {
-        std::memcpy(to + 4 * i, &row[i], 4);
-      } else {
-        const uint16_t half = m.plan.dtype == DType::kF16 ? float_to_f16(row[i]) : to_bf16(row[i]).bits;
-        std::memcpy(to + 2 * i, &half, 2);
+  std::vector<std::byte> piece;
+  for (int64_t first = 0; first < lines; first += at_once) {
+    SLIP_TRY_(writing.cancel.check("growing", static_cast<int64_t>(tensor), "tensors"));
+    piece.assign(static_cast<size_t>(std::min(at_once, lines - first) * line_bytes), std::byte{0});
+    for (int64_t r = first; r < std::min(first + at_once, rows); ++r) {
+      read_as_f32(*m.source, r * columns, row);
+      for (float& x : row) {
+        x *= m.factor;
+        if (!std::isfinite(x)) return bad_input("grow: tensor {}: expected finite numbers, got {}", m.source->name, x);
       }
+      put_row(row, m.plan.dtype, piece.data() + (r - first) * line_bytes);
     }
+    SLIP_TRY_(writing.to.write(tensor, first * line_bytes, piece.data(), piece.size()));
+    writing.wrote(static_cast<int64_t>(piece.size()));
   }
-  return out;
+  return {};
 }
 
 struct Sizes {
@@ -220,9 +241,7 @@ Status write_tensors(const std::vector<Made>& all, const fs::path& file, const G
   SLIP_TRY(TensorFileWriter writer, TensorFileWriter::create(file, std::move(plans)));
   for (size_t i = 0; i < all.size(); ++i) {
     SLIP_TRY_(o.cancel.check("growing", static_cast<int64_t>(i), "tensors"));
-    SLIP_TRY(const std::vector<std::byte> bytes, bytes_of(all[i]));
-    SLIP_TRY_(writer.write(i, 0, bytes.data(), bytes.size()));
-    wrote(static_cast<int64_t>(bytes.size()));
+    SLIP_TRY_(write_one({writer, o.cancel, wrote}, i, all[i]));
   }
   return writer.commit();
 }

@@ -95,6 +95,20 @@ TEST(Grow, TakesTheDraftAdapterAlong) {
   }
 }
 
+// A tensor of a 7B's, grown, takes more than most machines' memory.
+TEST(Grow, MakesATensorInPieces) {
+  const test::TemporaryFolder root;
+  int64_t before = 0, largest = 0, all = 0;
+  const auto grown = grow(kModels / "pair-draft", root.path / "grown", {.times = 4, .mlp = 4}, [&](int64_t done, int64_t total) {
+    largest = std::max(largest, done - before);
+    before = done;
+    all = total;
+  });
+  ASSERT_TRUE(grown) << grown.error().message;
+  EXPECT_EQ(before, all);
+  EXPECT_LE(largest, 1 << 20) << "the MLP's matrices have 3 MB each";
+}
+
 TEST(Grow, RefusesWhatItCannotGrow) {
   const test::TemporaryFolder root;
   const auto refused = [&](const fs::path& model, const GrowOptions& o, ErrorKind kind, const char* words) {
