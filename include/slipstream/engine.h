@@ -269,6 +269,8 @@ Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, 
                         const Progress& progress = {}, const CancelToken& cancel = {});
 /// The same from lines that evaluations wrote (`out`), such as those of shards. A record that comes twice under one decoder is kBadInput.
 Result<Report> merge_evaluations(const std::vector<std::string>& files, const std::string& csv = "");
+/// Names that an evaluation's result may have under "measures".
+std::vector<std::string> evaluation_measures();
 /// 16 hex digits that tell a model's folder, a record set (a folder with an index.json) or a single file from others of its shape wherever it lies: over
 /// the names, the sizes and pieces of its files, a set's shards among them. Not a checksum: a change between the pieces is not seen.
 std::string folder_mark(const std::string& path);

@@ -271,6 +271,19 @@ Result<std::string> check_columns(const Study& study, std::string_view mode, con
   return remarks;
 }
 
+Status check_measures(const Study& study, const std::vector<std::string>& known) {
+  constexpr std::string_view kMeasures = "measures.";
+  for (const StudyColumn& c : study.columns) {
+    const auto mode = std::find_if(study.modes.begin(), study.modes.end(), [&](const StudyMode& m) { return m.name == c.mode; });
+    if (mode == study.modes.end() || mode->texts || !c.path.starts_with(kMeasures)) continue;
+    const std::string name = c.path.substr(kMeasures.size());
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return bad_input("{}: columns: {}: expected a measure, got {}; measures are {}", study.name, c.title(), name,
+                     fmt::join(known, ", "));
+  }
+  return {};
+}
+
 Interval interval_of(const std::vector<double>& values) {
   // Student's t at 97.5 % for 1 to 30 degrees of freedom (any table); the normal's 1.96 beyond.
   static constexpr std::array kT = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,

@@ -69,6 +69,9 @@ std::optional<double> number_at(const json::value& v, std::string_view path);
 /// each, on what this result lacks and another arm's may have: what goes by the model's form, and measures that no answer gave.
 Result<std::string> check_columns(const Study& study, std::string_view mode, const json::value& result);
 
+/// Before anything is trained: kBadInput for a column of measures whose name is none of `known` (slipstream::evaluation_measures).
+Status check_measures(const Study& study, const std::vector<std::string>& known);
+
 /// Mean and the half width of its 95 % interval, t(n - 1) s / sqrt(n) (Student); no width below two values.
 struct Interval {
   double mean = 0;

@@ -293,6 +293,7 @@ Status study(const StudyOptions& o, const char* self) {
   SLIP_TRY(Study s, read_study(o.file));
   if (!o.out.empty()) s.out = o.out;
   SLIP_TRY_(check_kept(s));
+  SLIP_TRY_(check_measures(s, slipstream::evaluation_measures()));
   const fs::path trainer = own_folder(self) / "slipstream-train";
   const bool trains = std::any_of(s.arms.begin(), s.arms.end(), [](const StudyArm& a) { return !a.stages.empty(); });
   if (trains && !fs::exists(trainer))

@@ -143,6 +143,21 @@ TEST(StudyColumns, AreHeldToTheFirstResult) {
   EXPECT_FALSE(checked("measures.rows", json::object{{"texts", 2}, {"right", 0.5}})) << "texts have no measures";
 }
 
+TEST(StudyColumns, OfMeasuresAreKnownBeforeAnythingIsTrained) {
+  Study s;
+  s.name = "n";
+  s.modes.resize(2);
+  s.modes[0].name = "m", s.modes[1].name = "t", s.modes[1].texts = true;
+  const std::vector<std::string> known = {"rfs", "ade_6_4s"};
+  s.columns = {{"m", "measures.ade_6_4s"}, {"m", "valid"}, {"t", "measures.right"}, {"train", "loss"}};
+  EXPECT_TRUE(check_measures(s, known));
+  s.columns.push_back({"m", "measures.ade_64s"});
+  const Status refused = check_measures(s, known);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(refused.error().message, "n: columns: m:measures.ade_64s: expected a measure, got ade_64s; measures are rfs, ade_6_4s");
+}
+
 TEST(StudyPaths, SetAndRead) {
   json::object config{{"objective", json::object{{"alpha", 1}}}, {"steps", 3}};
   EXPECT_TRUE(set_at(config, "objective.alpha", 0.3, "x"));

@@ -130,11 +130,13 @@ void measure_rating(const Trajectory& plan, Waypoint v0, std::span<const Waypoin
   out.set("rfs_expert", of({truth.begin(), truth.end()}));
 }
 
+constexpr Fit kFits[] = {Fit::kJmtPaperCompat, Fit::kMinJerkV0, Fit::kLinear};
+
 /// The answer's own waypoints under the fits that know nothing of the model.
 void measure_fits(const sim::Labels& labels, const Answer& a, std::span<const Waypoint> truth, RecordMeasures& out) {
   if (a.plan.waypoints.size() != 5) return;
   const Waypoint v0{labels.history.back().vx, labels.history.back().vy};
-  for (const Fit fit : {Fit::kJmtPaperCompat, Fit::kMinJerkV0, Fit::kLinear}) {
+  for (const Fit fit : kFits) {
     const auto map = FitMap::make({.fit = fit});
     const auto t = map ? map->apply(a.plan.waypoints, v0) : Result<Trajectory>(map.error());
     if (!t || t->points.size() != kPoints) continue;
@@ -154,6 +156,57 @@ void measure_counts(const Answer& a, RecordMeasures& out) {
 }
 
 }  // namespace
+
+std::vector<std::string> measure_names() {
+  static constexpr const char* kNames[] = {"infeasible",
+                                           "miss_argoverse",
+                                           "miss_nuscenes",
+                                           "miss_waymo_3s",
+                                           "miss_waymo_5s",
+                                           "miss_nuplan_3s",
+                                           "miss_nuplan_5s",
+                                           "meta_action_iou",
+                                           "meta_action_iou_cv",
+                                           "rfs",
+                                           "rfs_cv",
+                                           "rfs_standing",
+                                           "rfs_expert",
+                                           "min_ade_5s",
+                                           "mean_ade_5s",
+                                           "ade_5s_of_average",
+                                           "spread_m",
+                                           "ade_6_4s",
+                                           "cv_ade_6_4s",
+                                           "action_l1",
+                                           "action_rms",
+                                           "action_largest",
+                                           "action_bins_right",
+                                           "forwards",
+                                           "draft_forwards",
+                                           "rows",
+                                           "tokens",
+                                           "rounds",
+                                           "proposed",
+                                           "tested",
+                                           "accepted",
+                                           "critical_path",
+                                           "ms_decode",
+                                           "ms_prefill",
+                                           "ms_draft",
+                                           "ms_verify",
+                                           "ms_encode",
+                                           "ms_total",
+                                           "ms_reasoning",
+                                           "ms_trajectory"};
+  std::vector<std::string> out(std::begin(kNames), std::end(kNames));
+  for (const char* plan : {"", "cv_", "standing_"})
+    for (const char* error : {"ade_3s", "ade_5s", "fde_5s"}) out.push_back(fmt::format("{}{}", plan, error));
+  for (const char* convention : {"uniad", "stp3"})
+    for (int s = 1; s <= 3; ++s) out.push_back(fmt::format("nuscenes_{}_{}s", convention, s));
+  for (const Fit fit : kFits)
+    for (const char* of : {"ade_5s", "infeasible"}) out.push_back(fmt::format("fit_{}_{}", name_of(fit), of));
+  return out;
+}
 
 std::vector<Waypoint> truth_points(const sim::Labels& labels, size_t points) {
   std::vector<Waypoint> out;

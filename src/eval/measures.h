@@ -41,6 +41,8 @@ struct RecordMeasures {
   std::optional<double> get(const std::string& name) const;
   json::object to_json() const;
 };
+/// Every name that a number of `numbers` may have.
+std::vector<std::string> measure_names();
 /// kBadInput names what a line lacks.
 Result<RecordMeasures> measures_from(const json::object& line, std::string_view where);
 

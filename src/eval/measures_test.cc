@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "eval/evaluate.h"
 #include "plan/baselines.h"
@@ -158,6 +160,24 @@ RecordMeasures some(uint64_t seed) {
   measure_plan(steady(10, static_cast<double>(seed)), straight(9), {}, {}, m);
   m.set("forwards", 3);
   return m;
+}
+
+// A study refuses other names before it trains.
+TEST(Measures, HaveTheNamesThatAreListed) {
+  const std::vector<std::string> names = measure_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size()) << "each once";
+  RecordMeasures m;
+  const Trajectory plan = straight(9);
+  const std::vector<std::vector<Waypoint>> rollouts{plan.points, straight(8).points};
+  auto r = sim::make_record(900'000'001, {}, false);
+  ASSERT_TRUE(r);
+  measure_plan(r->labels, plan, rollouts, rate_scene(r->labels), m);
+  Trajectory far{4, {}};
+  for (int i = 1; i <= 25; ++i) far.points.push_back({2.0 * i, 0});
+  measure_far(r->labels, far, m);
+  measure_action(std::vector<double>{0.1}, std::vector<double>{0.2}, m);
+  EXPECT_TRUE(m.get("rfs") && m.get("spread_m") && m.get("ade_6_4s") && m.get("action_l1"));
+  for (const auto& [name, value] : m.numbers) EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
 }
 
 TEST(RecordLine, ComesBackAsItWasAndSumsAsShardsDo) {

@@ -529,6 +529,8 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
 
 namespace slipstream {
 
+std::vector<std::string> evaluation_measures() { return slip::measure_names(); }
+
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress, const CancelToken& cancel) {
   return slip::api::bounded([&] { return slip::api::evaluate(folder, engine, options, progress, cancel); });

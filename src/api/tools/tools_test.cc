@@ -2,6 +2,7 @@
 // Operations on whole folders and sets: what they tell while they last, and that they can be ended.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/folder_testing.h"
+#include "base/json.h"
 #include "slipstream/engine.h"
 #include "slipstream/model.h"
 
@@ -76,6 +78,18 @@ TEST(Tools, ADriveKeepsWhatItReads) {
   refused({.decoders = {"scaffold-ar"}, .latency = latency.string(), .out = dotted}, "--latency");
   refused({.decoders = {"scaffold-ar"}, .csv = (model / ".").string()}, "--model");
   refused({.decoder = {.width = "measured:" + latency.string()}, .measure_latency = dotted}, "--width");
+}
+
+// By these names a study's columns are refused before anything is trained.
+TEST(Tools, AnEvaluationsMeasuresHaveTheNamesThatAreListed) {
+  const auto report = evaluate(std::string(SLIP_SOURCE_DIR) + "/models/demo", {}, {.count = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  const auto result = slip::parse_json(report->json, "result");
+  ASSERT_TRUE(result);
+  const std::vector<std::string> names = evaluation_measures();
+  const auto& measures = result->at("measures").as_object();
+  EXPECT_TRUE(measures.contains("ms_reasoning") && measures.contains("fit_linear_ade_5s"));
+  for (const auto& [name, mean] : measures) EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
 }
 
 // Pictures take longer than the drive that they show. They can be cancelled, too: here behind the second moment's.
