@@ -35,7 +35,7 @@ class Run {
       const Dict& names = scopes_[i].names;
       SLIP_TRY_(budget_.look_in(names.entries.size(), name));
       if (const Value* v = names.find(name)) return *v;
-      if (i == 0) return Value();
+      if (i == 0) return is_global(name) ? Value(Macro{}) : Value();
     }
   }
   Status set(const std::string& name, Value value) {
@@ -296,6 +296,8 @@ class Run {
 
   Result<Value> attribute(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
+    SLIP_TRY(const Value* const own, own_attribute(object, n.text));
+    if (own) return *own;  // before a key of that name
     if (const Dict* d = object.dict()) {
       SLIP_TRY_(budget_.look_in(d->entries.size(), n.text));
       const Value* v = d->find(n.text);
@@ -376,7 +378,10 @@ class Run {
   Result<Value> call(const Node& n) {
     SLIP_TRY(const Arguments a, arguments(n, 0));
     SLIP_TRY(const Value known, look_up(n.text));
-    if (const auto* macro = std::get_if<Macro>(&known.v)) return call_macro(*macro, a);
+    const auto* macro = std::get_if<Macro>(&known.v);
+    if (macro && macro->node) return call_macro(*macro, a);
+    if (!macro && !known.undefined() && n.text != "strftime_now")
+      return bad_input("{}: expected a function or macro, got {}", n.text, known.type_name());
     if (n.text == "raise_exception") {
       SLIP_TRY(const std::string text, to_text(a.at(0, "message")));
       return bad_input("expected messages that the template takes, got its refusal: {}", text);

@@ -39,6 +39,9 @@ Result<Value> attribute_of(const Value& value, std::string_view path, Budget& bu
     }
     if (d) SLIP_TRY_(budget.look_in(d->entries.size(), name));
     const Value* v = d && !number ? d->find(name) : nullptr;
+    if (!v && !number) {
+      SLIP_TRY(v, own_attribute(*at, name));
+    }
     at = v && !v->undefined() ? v : &other;
   }
   SLIP_TRY_(budget.take(0, copied_bytes(*at)));
@@ -66,7 +69,7 @@ constexpr char kUpper[] = "upper", kLower[] = "lower", kCapitalize[] = "capitali
 Result<Value> filter_length(const Value& v, const Arguments&, Budget&) {
   if (v.list()) return Value(static_cast<int64_t>(v.list()->size()));
   if (v.string()) return Value(characters(*v.string()));
-  if (v.dict()) return Value(static_cast<int64_t>(v.dict()->entries.size()));
+  if (v.mapping()) return Value(static_cast<int64_t>(v.mapping()->entries.size()));
   if (v.undefined()) return Value(0);
   return bad_input("length: expected a list, a string or a dictionary, got {}", v.type_name());
 }
@@ -421,6 +424,11 @@ bool is_function(std::string_view name) {
   return name == "namespace" || name == "range" || name == "raise_exception" || name == "strftime_now" || name == "dict";
 }
 
+bool is_global(std::string_view name) {
+  constexpr std::array<std::string_view, 3> kNotDone = {"cycler", "joiner", "lipsum"};
+  return (is_function(name) && name != "strftime_now") || std::find(kNotDone.begin(), kNotDone.end(), name) != kNotDone.end();
+}
+
 Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget) {
   SLIP_TRY_(budget.take(1, 0));
   const Filter& filter = filters().find(name)->second;
@@ -433,7 +441,7 @@ Result<List> elements(const Value& value, Budget& budget) {
   if (const List* l = value.list()) {
     SLIP_TRY_(budget.take(0, value.list_bytes()));
     out = *l;
-  } else if (const Dict* d = value.dict()) {
+  } else if (const Dict* d = value.mapping()) {
     for (const auto& [key, v] : d->entries) SLIP_TRY_(append(out, key, budget));
   } else if (const std::string* s = value.string()) {
     for (size_t i = 0; i < s->size();) {

@@ -320,13 +320,40 @@ Result<std::string> format_date(const std::string& day, const std::string& forma
 
 bool is_method(std::string_view name) { return method_of(name) != nullptr; }
 
+Result<const Value*> own_attribute(const Value& object, std::string_view name) {
+  static const Value kMethod{Macro{}}, kHidden;
+  const auto among = [&](std::string_view names) {
+    return names.find(fmt::format(" {} ", name)) != std::string_view::npos && name.find(' ') == std::string_view::npos;
+  };
+  std::string_view shown, hidden;
+  if (object.string()) {
+    shown =
+        " capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha isascii "
+        "isdecimal "
+        "isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip maketrans partition "
+        "removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase "
+        "title translate upper zfill ";
+  } else if (object.list()) {
+    shown = object.is_tuple() ? " count index " : " copy count index ";
+    hidden = object.is_tuple() ? "" : " append clear extend insert pop remove reverse sort ";
+  } else if (object.mapping()) {
+    shown = " copy fromkeys get items keys values ";
+    hidden = " clear pop popitem setdefault update ";
+  } else if (object.is_number() && among(" as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex imag "
+                                         "is_integer numerator real to_bytes ")) {
+    return unsupported("expected no parts of numbers, got .{}", name);
+  } else if (const auto* macro = std::get_if<Macro>(&object.v);
+             macro && macro->node && among(" arguments caller catch_kwargs catch_varargs explicit_caller name ")) {
+    return unsupported("expected no parts of macros, got .{}", name);
+  }
+  return among(shown) ? &kMethod : among(hidden) ? &kHidden : nullptr;
+}
+
 Result<Value> call_method(std::string_view name, const Value& object, const Arguments& arguments, Budget& budget) {
   SLIP_TRY_(budget.take(1, 0));
   if (const Method* method = method_of(name)) SLIP_TRY_(only(name, arguments, method->most, method->names));
   if (const std::string* s = object.string()) return of_string(name, *s, arguments, budget);
-  if (const Dict* d = object.dict(); d && !d->is_namespace) {
-    return of_dict(name, *d, arguments, budget);
-  }
+  if (const Dict* d = object.mapping()) return of_dict(name, *d, arguments, budget);
   return bad_input("expected a string or a dictionary to have .{}(), got {}", name, object.type_name());
 }
 

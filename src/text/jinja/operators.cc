@@ -119,10 +119,13 @@ Result<bool> holds_between(const std::string& op, const Value& left, const Value
 
 Result<Value> element(const Value& object, const Value& key) {
   if (const Dict* d = object.dict()) {
-    const Value* v = key.string() ? d->find(*key.string()) : nullptr;
-    return v ? *v : Value();
+    if (const Value* v = key.string() ? d->find(*key.string()) : nullptr) return *v;
   }
   if (object.undefined()) return bad_input("expected something to have an index, got an undefined value");
+  if (key.string()) {
+    SLIP_TRY(const Value* const own, own_attribute(object, *key.string()));
+    return own ? *own : Value();
+  }
   int64_t i = 0;
   if (!key.integer(i)) return Value();
   if (const List* l = object.list()) {
@@ -164,8 +167,8 @@ Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& 
   if (name == "defined" || name == "undefined") return v.undefined() == (name == "undefined");
   if (name == "none") return v.none();
   if (name == "string") return v.string() != nullptr;
-  if (name == "mapping") return v.dict() != nullptr;
-  if (name == "sequence" || name == "iterable") return v.list() || v.string() || v.dict() || v.undefined();
+  if (name == "mapping") return v.mapping() != nullptr;
+  if (name == "sequence" || name == "iterable") return v.list() || v.string() || v.mapping() || v.undefined();
   if (name == "boolean") return v.boolean() != nullptr;
   if (name == "true") return v.boolean() && *v.boolean();
   if (name == "false") return v.boolean() && !*v.boolean();

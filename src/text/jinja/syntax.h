@@ -91,9 +91,14 @@ bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
 bool is_method(std::string_view name);
 bool is_function(std::string_view name);
+/// Functions that a template finds defined. Not strftime_now, which is there where a date is given (ChatOptions::date).
+bool is_global(std::string_view name);
 Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget);
 Result<bool> apply_test(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget);
 Result<Value> call_method(std::string_view name, const Value& object, const Arguments& arguments, Budget& budget);
+/// What Python's own type has under a name, as Jinja's sandbox gives it: methods, and undefined in place of those that change their
+/// object. Null where the type has nothing of that name; kUnsupported for parts of numbers.
+Result<const Value*> own_attribute(const Value& object, std::string_view name);
 /// C's strftime of a day ("2026-11-20"; empty: today) at noon, for formats of days, months and years.
 Result<std::string> format_date(const std::string& day, const std::string& format);
 /// What a for loop walks over: elements, keys, or characters.

@@ -101,6 +101,8 @@ bool Value::truthy() const {
 const char* Value::type_name() const {
   static constexpr const char* kNames[] = {"an undefined value", "none",   "a boolean",    "an integer", "a number",
                                            "a string",           "a list", "a dictionary", "a macro"};
+  if (const auto* macro = std::get_if<Macro>(&v); macro && !macro->node) return "a function that is not called";
+  if (dict() && !mapping()) return "a namespace";
   return kNames[v.index()];
 }
 
@@ -173,7 +175,7 @@ Result<bool> contains(const Value& inside, const Value& value, Budget& budget) {
     }
     return false;
   }
-  if (const Dict* d = inside.dict()) {
+  if (const Dict* d = inside.mapping()) {
     if (!value.string()) return false;
     SLIP_TRY_(budget.look_in(d->entries.size(), *value.string()));
     return d->find(*value.string()) != nullptr;
@@ -284,7 +286,7 @@ struct JsonWriter {
     if (depth > kMostLevels) return bad_input("tojson: expected at most {} levels, got more", kMostLevels);
     if (const std::string* s = v.string()) return quoted(*s);
     if (const List* l = v.list()) return list(*l, depth);
-    if (const Dict* d = v.dict(); d && !d->is_namespace) return dict(*d, depth);
+    if (const Dict* d = v.mapping()) return dict(*d, depth);
     if (v.none()) {
       out += "null";
     } else if (const bool* b = v.boolean()) {

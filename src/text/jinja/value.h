@@ -18,7 +18,8 @@ namespace slip::jinja {
 struct Value;
 struct Node;
 
-/// A macro where it was defined: it sees the names of that scope (jinja.cc) as long as the scope is there.
+/// A macro where it was defined: it sees the names of that scope (jinja.cc) as long as the scope is there. Without a node it is a function
+/// or a method that a template names and does not call: something that is there, is true and is nothing else.
 struct Macro {
   const Node* node = nullptr;
   size_t scope = 0;
@@ -82,6 +83,8 @@ struct Value {
     const auto* p = std::get_if<std::shared_ptr<Dict>>(&v);
     return p ? p->get() : nullptr;
   }
+  /// A dictionary that is no namespace, which has names and no keys.
+  Dict* mapping() const { return dict() && !dict()->is_namespace ? dict() : nullptr; }
   const bool* boolean() const { return std::get_if<bool>(&v); }
   bool is_number() const { return std::holds_alternative<int64_t>(v) || std::holds_alternative<double>(v) || boolean(); }
   /// Of a number or a boolean, as Python counts them.
