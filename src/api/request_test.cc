@@ -241,6 +241,14 @@ TEST(Decoders, OfAServerNeedSuitOneKindOfRequest) {
   for (const char* preset : {"text-diffusion", "scaffold-spec", "ar", "section-diffusion"})
     EXPECT_TRUE(check_decoder({.preset = preset}, kDemo)) << preset;
   EXPECT_EQ(check_decoder({.preset = "fields"}, kDemo).error().kind, ErrorKind::kUsage);
+  EXPECT_TRUE(check_decoder({.preset = "draft-model", .drafter = "model:no/such"}, kDemo)) << "read with the model";
+  for (const DecoderChoice& none :
+       {DecoderChoice{.preset = "draft-model"}, DecoderChoice{.preset = "scaffold-spec", .drafter = "model:"}}) {
+    const auto refused = check_decoder(none, kDemo);
+    ASSERT_FALSE(refused) << "no request names the folder either";
+    EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+    EXPECT_EQ(refused.error().message.find("--drafter: expected model:DIR"), 0U) << refused.error().message;
+  }
 }
 
 }  // namespace

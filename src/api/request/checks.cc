@@ -129,6 +129,7 @@ Status check_decoder(const DecoderChoice& decoder, const std::string& folder) {
     const auto visibility = api::visibility_of_folder(folder);
     const auto method = api::method_from(decoder, visibility, nullptr, true);
     if (!method && !api::method_from(decoder, visibility, nullptr, false)) return slip::usage_error("{}", method.error().message);
+    if (method) SLIP_TRY_(slip::check_drafter(*method));
     if (!method || !visibility) return {};
     const bool graph = *visibility == slip::Visibility::kGraph;
     if (graph ? method->schedule != slip::Schedule::kSections : method->schedule != slip::Schedule::kFields) return {};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/content_hash.h"
+#include "base/log.h"
 #include "core/safetensors.h"
 #include "models/config/config_reader.h"
 
@@ -101,18 +102,25 @@ Status check_block_pilot(const std::filesystem::path& path, const BlockPilot& pi
   constexpr size_t kMostConfigBytes = size_t{1} << 20;  // the trainer's has 300
   const std::string model = target.folder().string();
   std::error_code ec;
+  bool marked = false;
   if (const auto file = path / "config.json"; std::filesystem::is_regular_file(file, ec)) {
     SLIP_TRY(const json::value config, read_json(file, kMostConfigBytes));
     if (!config.is_object()) return bad_input("{}: expected an object, got {}", file.string(), cut(config));
     for (const auto& [key, wanted] : block_pilot_marks(target)) {
       const json::value* got = config.get_object().if_contains(key);
+      marked |= got != nullptr;
       if (got && *got != wanted)
         return bad_input("{}: {}: expected {} as in the target {}, got {}: a block pilot for another target", file.string(),
                          std::string_view(key), cut(wanted), model, cut(*got));
     }
   }
   const int32_t most = target.config().decoder.vocab, least = target.tokenizer() ? std::min(most, target.tokenizer()->size()) : 1;
-  if (pilot.vocab() >= least && pilot.vocab() <= most) return {};
+  if (pilot.vocab() >= least && pilot.vocab() <= most) {
+    const bool own = std::filesystem::equivalent(std::filesystem::absolute(path, ec).parent_path(), target.folder(), ec);
+    if (!marked && !own)
+      log(LogLevel::kWarn, "{}: expected a classifier that says whose it is, got one without: is it of {}?", path.string(), model);
+    return {};
+  }
   return bad_input(
       "{}: expected a classifier that reads {} to {} logits, the tokens and rows of the target {}, got one that reads {}",
       path.string(), least, most, model, pilot.vocab());

@@ -21,7 +21,7 @@ Result<std::unique_ptr<BlockPilot>> load_block_pilot(const std::filesystem::path
 /// of a target with a tokenizer, target_tokenizer, a mark of its tokens.
 json::object block_pilot_marks(const Model& target);
 /// kBadInput where the classifier is another target's: a mark in its folder's config.json differs, or it reads fewer logits than the target has
-/// tokens. Of a file without marks the latter is all that can be told.
+/// tokens. Of a file without marks the latter is all that can be told: it is taken, and a line of the log says so unless it lies in the target's folder.
 Status check_block_pilot(const std::filesystem::path& path, const BlockPilot& pilot, const Model& target);
 
 }  // namespace slip

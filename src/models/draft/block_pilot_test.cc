@@ -77,11 +77,15 @@ class BlockPilotOf : public testing::Test {
 
 TEST_F(BlockPilotOf, AFileWithoutMarksReadsTheTargetsTokens) {
   const std::unique_ptr<Model> demo = shipped("demo");  // 717 tokens, 720 rows
+  testing::internal::CaptureStderr();
   const Status own = check(demo->folder() / "blockpilot.bin", *demo);
   EXPECT_TRUE(own) << own.error().message;
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "what lies in a model's folder is the model's";
   const auto file = folder_ / "pilot.safetensors";
   ASSERT_TRUE(write_idle_pilot(file, 717));
+  testing::internal::CaptureStderr();
   EXPECT_TRUE(check(file, *demo)) << "a head may be padded";
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("expected a classifier that says whose it is, got one without"));
   for (const int64_t vocab : {576, 716, 721}) {  // 576: of models/pair-target
     ASSERT_TRUE(write_idle_pilot(file, vocab));
     const Status other = check(file, *demo);
@@ -96,7 +100,9 @@ TEST_F(BlockPilotOf, AMarkedFolderIsOfItsTargetAlone) {
   const std::unique_ptr<Model> own = shipped("pair-target"), other = shipped("reach-target");  // of one shape
   ASSERT_TRUE(write_idle_pilot(folder_ / "model.safetensors", 576));
   ASSERT_TRUE(write_file(folder_ / "config.json", json::serialize(block_pilot_marks(*own))));
+  testing::internal::CaptureStderr();
   const Status good = check(folder_, *own), bad = check(folder_, *other);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_TRUE(good) << good.error().message;
   ASSERT_FALSE(bad);
   EXPECT_THAT(bad.error().message, HasSubstr("config.json: target_tokenizer: expected"));
