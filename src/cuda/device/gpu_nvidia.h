@@ -245,6 +245,21 @@ __device__ inline void let_next_start() {
 #endif
 }
 
+/// While a device is asked for facts: a question that fails is answered by its caller and does not stay behind as the error of a launch. One
+/// that an earlier launch has left does.
+class Asked {
+ public:
+  Asked() = default;
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+  ~Asked() {
+    if (clean_) cudaGetLastError();
+  }
+
+ private:
+  bool clean_ = cudaPeekAtLastError() == cudaSuccess;
+};
+
 /// What the host knows of a device.
 struct DeviceFacts {
   size_t shared_limit = 0;  // bytes of shared memory that a block may have
@@ -258,6 +273,7 @@ inline const DeviceFacts& device_facts() {
   const std::scoped_lock lock(mutex);
   const auto [found, is_new] = known.try_emplace(device);
   if (is_new) {
+    const Asked asked;
     const auto attribute = [device](cudaDeviceAttr name) {
       int value = 0;
       return cudaDeviceGetAttribute(&value, name, device) == cudaSuccess ? value : 0;
@@ -281,6 +297,7 @@ inline bool is_for_sm_90(const void* kernel) {
   const size_t limit = shared_limit();
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find({device, kernel}); found != known.end()) return found->second;
+  const Asked asked;
   cudaFuncAttributes f{};  // its code is loaded here, for which memory may be lacking now and not later: a failure is not kept
   if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess ||
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit - f.sharedSizeBytes)) !=
