@@ -205,6 +205,25 @@ Status check(const slipstream::LimitsOptions& o, const std::string& model) {
   return check_figure("--decoder-figure", o.decoder_figure, !model.empty());
 }
 
+/// No row stands behind more keys than the model has positions. Of pictures with Qwen2.5-VL's tower several rows share one.
+Status check_positions(LimitsWork& w) {
+  const slipstream::LimitsOptions& o = w.options;
+  const int64_t positions = w.model.config.max_positions;
+  if (positions <= 0) return {};
+  const bool a_row_each = !w.model.config.vision;
+  const int64_t most_keys = o.measure ? std::max<int64_t>(0, positions - kMostMeasuredRows) : positions;
+  if (o.keys > most_keys && (o.measure || a_row_each))
+    return usage_error("--keys: expected at most {}{}, since the model has {} positions, got {}", most_keys,
+                       o.measure ? " beside --measure" : "", positions, o.keys);
+  if (o.prompt_rows > positions && a_row_each)
+    return usage_error("--prompt-rows: expected at most {}, the model's positions, got {}", positions, o.prompt_rows);
+  const int64_t reached = int64_t{w.model.prompt_rows} + (w.model.form ? kAnswerKeys : o.answer_tokens);
+  if (reached > positions && a_row_each)
+    w.model.notes.push_back(fmt::format(
+        "the prompt and its answer take {} positions, and the model has {}: no answer ends so far on", reached, positions));
+  return {};
+}
+
 /// What is run needs weights; predictions do not.
 Status load_engine_for_runs(LimitsWork& w) {
   const slipstream::LimitsOptions& o = w.options;
@@ -214,10 +233,6 @@ Status load_engine_for_runs(LimitsWork& w) {
     SLIP_TRY(const LimitsCase draft, LimitsCase::load(o.draft_model, o));
     SLIP_TRY_(draft.need_weights("--measure with --draft-model"));
   }
-  const int64_t positions = w.model.config.max_positions;
-  if (o.measure && o.keys > 0 && positions > 0 && o.keys > positions - kMostMeasuredRows)
-    return usage_error("--keys: expected at most {} beside --measure, since the model has {} positions, got {}",
-                       std::max<int64_t>(0, positions - kMostMeasuredRows), positions, o.keys);
   SLIP_TRY(w.engine,
            Engine::load(w.model.folder, {.dtype = o.dtype, .threads = o.threads, .slots = std::max(kDefaultSlots, w.keys() + 512)},
                         load_progress(w.progress, w.cancel)));
@@ -320,6 +335,7 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     if (o.images > 0 && w.model.towers.empty())
       return usage_error("--images: expected a model with a vision tower, got {}, which has none", model);
     note_foreign_rates(w, w.model);
+    SLIP_TRY_(check_positions(w));
     SLIP_TRY_(load_engine_for_runs(w));
     if (o.machine.empty()) {
       if (!w.engine) w.own_pool.emplace(o.threads > 0 ? o.threads : usable_threads());

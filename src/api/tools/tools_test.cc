@@ -80,6 +80,24 @@ TEST(Tools, ADriveKeepsWhatItReads) {
   refused({.decoder = {.width = "measured:" + latency.string()}, .measure_latency = dotted}, "--width");
 }
 
+// What no row of the model can stand behind is not priced, and what an answer does not reach is said.
+TEST(Tools, LimitsKeepToAModelsPositions) {
+  const std::string tri = std::string(SLIP_SOURCE_DIR) + "/models/tri";  // 1,024 positions
+  for (const LimitsOptions& o :
+       {LimitsOptions{.machine = "h100", .keys = 1025}, LimitsOptions{.machine = "h100", .prompt_rows = 1025}}) {
+    const auto beyond = limits(tri, o);
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().kind, ErrorKind::kUsage);
+    EXPECT_NE(beyond.error().message.find("positions, got 1025"), std::string::npos) << beyond.error().message;
+  }
+  const auto long_answer = limits(tri, {.machine = "h100", .prompt_rows = 1000, .answer_tokens = 512}),
+             short_answer = limits(tri, {.machine = "h100", .prompt_rows = 500, .answer_tokens = 512});
+  ASSERT_TRUE(long_answer && short_answer);
+  const std::string note = "take 1512 positions, and the model has 1024";
+  EXPECT_NE(long_answer->text.find(note), std::string::npos) << long_answer->text;
+  EXPECT_EQ(short_answer->text.find("positions, and the model has"), std::string::npos);
+}
+
 // By these names a study's columns are refused before anything is trained.
 TEST(Tools, AnEvaluationsMeasuresHaveTheNamesThatAreListed) {
   const auto report = evaluate(std::string(SLIP_SOURCE_DIR) + "/models/demo", {}, {.count = 1});
