@@ -9,6 +9,7 @@
 #include "api/boundary.h"
 #include "api/engines.h"
 #include "api/request/requests.h"
+#include "api/tools/asked.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "decode/types/method.h"
@@ -106,19 +107,22 @@ Status show_preset(slipstream::Engine& engine, slipstream::Request& request, std
   return {};
 }
 
-// The scene's line is told, whatever becomes of the rest.
+// From the first answer on the scene's line is told, whatever becomes of the rest.
 Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, const slipstream::Progress& progress,
             const slipstream::CancelToken& cancel, slipstream::Report& out) {
+  SLIP_TRY_(check_figure_target(o.png));
   SLIP_TRY(slipstream::Request request, slipstream::request_of_scene(o.seed ? o.seed : kHeldOutScene));
   request.cancel = cancel;
   SLIP_TRY(slipstream::Engine engine,
            slipstream::Engine::load(folder, {.device = o.device, .threads = o.threads}, progress, cancel));
   const sim::Labels& truth = request.truth->labels;
-  out.text = fmt::format("Scene {} ({}), {}, {:.1f} m/s: three cameras and the ego history in, the form out.\n\n", truth.seed,
-                         sim::family_names()[truth.family], words(truth.intent), truth.v0_mps);
   Shows shows;
   const bool graph = engine.impl().engine->visibility() == Visibility::kGraph;
-  for (const std::string_view name : graph ? kShownOfGraph : kShownOfChain) SLIP_TRY_(show_preset(engine, request, name, shows));
+  for (const std::string_view name : graph ? kShownOfGraph : kShownOfChain) {
+    SLIP_TRY_(show_preset(engine, request, name, shows));
+    out.text = fmt::format("Scene {} ({}), {}, {:.1f} m/s: three cameras and the ego history in, the form out.\n\n", truth.seed,
+                           sim::family_names()[truth.family], words(truth.intent), truth.v0_mps);
+  }
   const slipstream::Answer& last = shows.answers.back();
   if (!o.png.empty()) {
     std::error_code ec;

@@ -80,6 +80,18 @@ TEST(Tools, ADriveKeepsWhatItReads) {
   refused({.decoder = {.width = "measured:" + latency.string()}, .measure_latency = dotted}, "--width");
 }
 
+// Nothing is told of a scene that nobody answers.
+TEST(Tools, ADemonstrationRefusesBeforeItTellsOfItsScene) {
+  const slip::test::TemporaryFolder made;
+  std::ofstream(made.path / "file") << "x";
+  const std::string models = std::string(SLIP_SOURCE_DIR) + "/models/";
+  const auto nowhere = demonstrate(models + "demo", {.png = (made.path / "file" / "demo.png").string()});
+  ASSERT_FALSE(nowhere) << nowhere->text;
+  EXPECT_EQ(nowhere.error().kind, ErrorKind::kBadInput) << nowhere.error().message;
+  const auto of_arm = demonstrate(models + "reach-target");
+  ASSERT_FALSE(of_arm) << of_arm->text;
+}
+
 // What no row of the model can stand behind is not priced, and what an answer does not reach is said.
 TEST(Tools, LimitsKeepToAModelsPositions) {
   const std::string tri = std::string(SLIP_SOURCE_DIR) + "/models/tri";  // 1,024 positions
