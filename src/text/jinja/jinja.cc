@@ -326,7 +326,7 @@ class Run {
 
   Result<Value> slice(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
-    const List* list = object.list();
+    const List* list = object.is_lazy() ? nullptr : object.list();
     if (!list && !object.string()) return bad_input("expected a list or a string to take a slice of, got {}", object.type_name());
     const int64_t length = list ? static_cast<int64_t>(list->size()) : characters(*object.string());
     int64_t step = 1;

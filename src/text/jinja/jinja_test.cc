@@ -407,41 +407,6 @@ TEST(ChatTemplates, ValuesAreComparedAsPythons) {
             "-0.0 0.09999999999999953 0.5 -4.0 52.0");
 }
 
-// As Jinja2 3.1 has it: what the language brings is defined, and a name behind a point is Python's own before it is a key's.
-TEST(ChatTemplates, FunctionsAndMethodsAreThereWithoutACall) {
-  EXPECT_EQ(rendered("{{ range is defined }} {{ namespace is callable }} {{ cycler is defined }} {{ nothing is defined }} "
-                     "{{ strftime_now is defined }}"),
-            "True True True False False");
-  EXPECT_EQ(
-      rendered("{{ 'a'.upper is defined }} {{ 'a'.upper is callable }} {{ 'a'.nothing is defined }} {{ 'a'['lower'] and 1 }}"),
-      "True True False 1");
-  EXPECT_EQ(rendered("{{ {'items': 5}.items is callable }} {{ {'items': 5}['items'] }} {{ {}['items'] is callable }} "
-                     "{{ {'update': 3}.update is defined }} {{ {'update': 3}['update'] }} {{ {}['update'] is defined }}"),
-            "True 5 True False 3 False");
-  EXPECT_EQ(rendered("{{ [1].count is callable }} {{ [1].append is defined }} {{ [1]['index'] is callable }} "
-                     "{{ (1,).count is callable }} {{ (1,).copy is defined }}"),
-            "True False True True False");
-  EXPECT_EQ(rendered("{% if {}.items %}yes{% endif %} {{ {}.items.type is defined }} "
-                     "{{ [{'items': 1}, {}] | map(attribute='items') | select('callable') | list | length }}"),
-            "yes False 1");
-  EXPECT_EQ(
-      rendered("{% set n = namespace(items=3) %}{{ n.items }} {{ n.keys is defined }} {{ n is mapping }} {{ n is iterable }}"),
-      "3 False False False");
-  const std::vector<std::pair<std::string, std::string>> refused = {
-      {"'a'.upper", "expected text or a number to print, got a function that is not called"},
-      {"range", "expected text or a number to print, got a function that is not called"},
-      {"{}.items | list", "got a function that is not called"},
-      {"(1).real", "expected no parts of numbers, got .real"},
-      {"namespace(a=1) | length", "got a namespace"},
-      {"namespace(a=1) | list", "got a namespace"},
-      {"'a' in namespace(a=1)", "got a namespace"},
-  };
-  for (const auto& [expression, part] : refused)
-    EXPECT_THAT(rendered(fmt::format("{{{{ {} }}}}", expression)), HasSubstr(part)) << expression;
-  EXPECT_THAT(rendered("{% set range = 1 %}{{ range(2) }}"), HasSubstr("range: expected a function or macro, got an integer"));
-  EXPECT_THAT(rendered("{% macro m() %}{% endmacro %}{{ m.name }}"), HasSubstr("expected no parts of macros, got .name"));
-}
-
 TEST(ChatTemplates, IntegersDoNotOverflow) {
   const std::string ends = "{% set most = 922337203685477580 * 10 + 7 %}{% set m = 0 - most - 1 %}";
   EXPECT_EQ(rendered(ends + "{{ 5 % most }} {{ -5 % most }} {{ 7 % -3 }} {{ -7 % 3 }} {{ -6 % 3 }}"),

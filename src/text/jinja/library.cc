@@ -67,7 +67,7 @@ Result<Value> by_method(const Value& v, const Arguments& a, Budget& budget) {
 constexpr char kUpper[] = "upper", kLower[] = "lower", kCapitalize[] = "capitalize", kReplace[] = "replace";
 
 Result<Value> filter_length(const Value& v, const Arguments&, Budget&) {
-  if (v.list()) return Value(static_cast<int64_t>(v.list()->size()));
+  if (v.list() && !v.is_lazy()) return Value(static_cast<int64_t>(v.list()->size()));
   if (v.string()) return Value(characters(*v.string()));
   if (v.mapping()) return Value(static_cast<int64_t>(v.mapping()->entries.size()));
   if (v.undefined()) return Value(0);
@@ -143,13 +143,15 @@ Result<Value> filter_first(const Value& v, const Arguments&, Budget& budget) {
   return items.empty() ? Value() : items.front();
 }
 Result<Value> filter_last(const Value& v, const Arguments&, Budget& budget) {
+  if (v.is_lazy()) return bad_input("last: expected a list, got {}", v.type_name());
   SLIP_TRY(List items, elements(v, budget));
   return items.empty() ? Value() : items.back();
 }
 Result<Value> filter_reverse(const Value& v, const Arguments&, Budget& budget) {
   SLIP_TRY(List items, elements(v, budget));
   std::reverse(items.begin(), items.end());
-  if (!v.string()) return Value(std::move(items));
+  if (v.is_lazy()) return Value(std::move(items));
+  if (!v.string()) return lazily(std::move(items));
   std::string text;
   for (const Value& c : items) text += *c.string();
   return Value(std::move(text));
@@ -206,7 +208,10 @@ Status pay_for_place(const Value& key, Budget& budget) {
   constexpr int64_t kComparisons = 16;  // the binary logarithm of 65,536 elements
   return budget.take(kComparisons * (1 + copied_bytes(key) / kBytesPerStep), 0);
 }
-Result<Value> filter_items(const Value& v, const Arguments& a, Budget& budget) { return call_method("items", v, a, budget); }
+Result<Value> filter_items(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(const Value pairs, call_method("items", v, a, budget));
+  return lazily(*pairs.list());
+}
 Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const Value items, call_method("items", v, a, budget));
   List sorted = *items.list();
@@ -271,7 +276,7 @@ Result<Value> filter_unique(const Value& v, const Arguments& a, Budget& budget) 
     out.push_back(item);
     known.push_back(std::move(key));
   }
-  return Value(std::move(out));
+  return lazily(std::move(out));
 }
 Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
   SLIP_TRY(const List items, elements(v, budget));
@@ -284,7 +289,7 @@ Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
       SLIP_TRY(Value found, attribute_of(item, *attribute.string(), budget, other));
       out.push_back(std::move(found));
     }
-    return Value(std::move(out));
+    return lazily(std::move(out));
   }
   const Value& filter = a.at(0, "");
   if (!filter.string() || !is_filter(*filter.string()))
@@ -295,7 +300,7 @@ Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
     SLIP_TRY(Value mapped, apply_filter(*filter.string(), item, rest, budget));
     SLIP_TRY_(append(out, std::move(mapped), budget));
   }
-  return Value(std::move(out));
+  return lazily(std::move(out));
 }
 // select, reject, selectattr, rejectattr: elements (or their attributes) that pass a test, or are true.
 Result<Value> filter_select(const Value& v, const Arguments& a, Budget& budget, bool by_attribute, bool keep) {
@@ -319,7 +324,7 @@ Result<Value> filter_select(const Value& v, const Arguments& a, Budget& budget, 
     }
     if (holds == keep) out.push_back(item);
   }
-  return Value(std::move(out));
+  return lazily(std::move(out));
 }
 // A width that is a string stands in front of the lines itself. All ends of lines become \n.
 Result<Value> filter_indent(const Value& v, const Arguments& a, Budget& budget) {
@@ -439,6 +444,7 @@ Result<Value> apply_filter(std::string_view name, const Value& value, const Argu
 Result<List> elements(const Value& value, Budget& budget) {
   List out;
   if (const List* l = value.list()) {
+    SLIP_TRY_(value.walk());
     SLIP_TRY_(budget.take(0, value.list_bytes()));
     out = *l;
   } else if (const Dict* d = value.mapping()) {

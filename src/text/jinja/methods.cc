@@ -333,7 +333,7 @@ Result<const Value*> own_attribute(const Value& object, std::string_view name) {
         "isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip maketrans partition "
         "removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase "
         "title translate upper zfill ";
-  } else if (object.list()) {
+  } else if (object.list() && !object.is_lazy()) {
     shown = object.is_tuple() ? " count index " : " copy count index ";
     hidden = object.is_tuple() ? "" : " append clear extend insert pop remove reverse sort ";
   } else if (object.mapping()) {

@@ -89,7 +89,7 @@ Result<Value> operate(const std::string& op, const Value& a, const Value& b, Bud
     return Value(left + right);
   }
   if (op == "+" && a.string() && b.string()) return Value(*a.string() + *b.string());
-  if (op == "+" && a.list() && b.list() && a.is_tuple() == b.is_tuple()) {
+  if (op == "+" && a.list() && b.list() && a.is_tuple() == b.is_tuple() && !a.is_lazy() && !b.is_lazy()) {
     SLIP_TRY_(budget.take(0, a.list_bytes() + b.list_bytes()));
     List joined = *a.list();
     joined.insert(joined.end(), b.list()->begin(), b.list()->end());
@@ -122,6 +122,7 @@ Result<Value> element(const Value& object, const Value& key) {
     if (const Value* v = key.string() ? d->find(*key.string()) : nullptr) return *v;
   }
   if (object.undefined()) return bad_input("expected something to have an index, got an undefined value");
+  if (object.is_lazy()) return Value();
   if (key.string()) {
     SLIP_TRY(const Value* const own, own_attribute(object, *key.string()));
     return own ? *own : Value();
@@ -168,7 +169,8 @@ Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& 
   if (name == "none") return v.none();
   if (name == "string") return v.string() != nullptr;
   if (name == "mapping") return v.mapping() != nullptr;
-  if (name == "sequence" || name == "iterable") return v.list() || v.string() || v.mapping() || v.undefined();
+  if (name == "sequence" || name == "iterable")
+    return (v.list() && !(v.is_lazy() && name == "sequence")) || v.string() || v.mapping() || v.undefined();
   if (name == "boolean") return v.boolean() != nullptr;
   if (name == "true") return v.boolean() && *v.boolean();
   if (name == "false") return v.boolean() && !*v.boolean();

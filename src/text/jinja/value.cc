@@ -7,7 +7,7 @@
 
 namespace slip::jinja {
 
-Listing::Listing(List list, bool is_a_tuple) : items(std::move(list)), tuple(is_a_tuple) {
+Listing::Listing(List list, bool is_a_tuple, bool is_lazy) : items(std::move(list)), tuple(is_a_tuple), lazy(is_lazy) {
   for (const Value& x : items) {
     depth = std::max(depth, 1 + x.depth());
     bytes += copied_bytes(x);
@@ -45,6 +45,19 @@ bool Value::is_tuple() const {
   const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
   return p && (*p)->tuple;
 }
+
+bool Value::is_lazy() const {
+  const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
+  return p && (*p)->lazy;
+}
+
+Status Value::walk() const {
+  if (!is_lazy()) return {};
+  if (!std::exchange(std::get<std::shared_ptr<const Listing>>(v)->walked, true)) return {};
+  return bad_input("expected a list, got a filter's elements once more, of which nothing is left (| list keeps them)");
+}
+
+Value lazily(List list) { return Value(std::make_shared<const Listing>(std::move(list), false, true)); }
 
 int64_t Value::list_bytes() const {
   const auto* p = std::get_if<std::shared_ptr<const Listing>>(&v);
@@ -93,7 +106,7 @@ bool Value::integer(int64_t& out) const {
 bool Value::truthy() const {
   if (undefined() || none()) return false;
   if (const std::string* s = string()) return !s->empty();
-  if (const List* l = list()) return !l->empty();
+  if (const List* l = list()) return is_lazy() || !l->empty();
   if (const Dict* d = dict()) return d->is_namespace || !d->entries.empty();
   return !is_number() || number() != 0;
 }
@@ -103,6 +116,7 @@ const char* Value::type_name() const {
                                            "a string",           "a list", "a dictionary", "a macro"};
   if (const auto* macro = std::get_if<Macro>(&v); macro && !macro->node) return "a function that is not called";
   if (dict() && !mapping()) return "a namespace";
+  if (is_lazy()) return "a filter's elements (| list makes a list of them)";
   return kNames[v.index()];
 }
 
@@ -134,6 +148,7 @@ Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
     return *a.string() == *b.string();
   }
   if (a.list()) {
+    if (a.is_lazy() || b.is_lazy()) return a.v == b.v;
     if (a.is_tuple() != b.is_tuple() || a.list()->size() != b.list()->size()) return false;
     for (size_t i = 0; i < a.list()->size(); ++i) {
       SLIP_TRY(const bool same, equal((*a.list())[i], (*b.list())[i], budget));
@@ -169,6 +184,7 @@ Result<bool> contains(const Value& inside, const Value& value, Budget& budget) {
     return s->find(*value.string()) != std::string::npos;
   }
   if (const List* l = inside.list()) {
+    SLIP_TRY_(inside.walk());
     for (const Value& x : *l) {
       SLIP_TRY(const bool same, equal(x, value, budget));
       if (same) return true;
@@ -285,7 +301,7 @@ struct JsonWriter {
     SLIP_TRY_(budget.take(1, kPlainBytes));
     if (depth > kMostLevels) return bad_input("tojson: expected at most {} levels, got more", kMostLevels);
     if (const std::string* s = v.string()) return quoted(*s);
-    if (const List* l = v.list()) return list(*l, depth);
+    if (const List* l = v.list(); l && !v.is_lazy()) return list(*l, depth);
     if (const Dict* d = v.mapping()) return dict(*d, depth);
     if (v.none()) {
       out += "null";

@@ -30,11 +30,14 @@ using List = std::vector<Value>;
 
 /// A list as a value holds it: with its depth, as Value::depth counts it, and what a copy of it takes, its strings included.
 struct Listing {
-  explicit Listing(List list, bool is_a_tuple = false);
+  explicit Listing(List list, bool is_a_tuple = false, bool is_lazy = false);
   List items;
   int depth = 1;
   int64_t bytes = 0;
   bool tuple = false;  // which equals no list
+  /// Python's generators, what select, map and their like give: true even without elements, which have no places and are walked over once.
+  bool lazy = false;
+  mutable bool walked = false;
 };
 
 /// In order of insertion; a few entries each, so it is searched from the front, which Budget::look_in pays for.
@@ -78,6 +81,9 @@ struct Value {
     return p ? &(*p)->items : nullptr;
   }
   bool is_tuple() const;
+  bool is_lazy() const;
+  /// kBadInput where a lazy list is walked over a second time: there is nothing left of it, which no template means.
+  Status walk() const;
   int64_t list_bytes() const;  // of a copy of a list; 0 of others
   Dict* dict() const {
     const auto* p = std::get_if<std::shared_ptr<Dict>>(&v);
@@ -96,6 +102,9 @@ struct Value {
   int depth() const;
   const char* type_name() const;  // "a string", for messages
 };
+
+/// A list that is lazy.
+Value lazily(List list);
 
 /// What a copy of a value takes where a list holds it: its place and, of a string, its text.
 int64_t copied_bytes(const Value& value);
