@@ -179,7 +179,7 @@ class Service {
 /// whether a form suits its tokens and the prompt its positions, what its statistics and its chat template say, the pixels of pictures, and room.
 Status check_request(const Request& request, const std::string& folder);
 /// Is there a request that this decoder could answer with this model folder, with a form or without one, under the visibility that the model was trained
-/// for? kUsage where there is none.
+/// for? kUsage for words that are none, kUnsupported where no request could be answered, as Engine::answer has it.
 Status check_decoder(const DecoderChoice& decoder, const std::string& folder);
 
 /// What verify compares, and how wide.

@@ -240,7 +240,9 @@ TEST_F(OfDemo, ARequestThatAsksNothingYetIsCheckedAsFarAsItGoes) {
 TEST(Decoders, OfAServerNeedSuitOneKindOfRequest) {
   for (const char* preset : {"text-diffusion", "scaffold-spec", "ar", "section-diffusion"})
     EXPECT_TRUE(check_decoder({.preset = preset}, kDemo)) << preset;
-  EXPECT_EQ(check_decoder({.preset = "fields"}, kDemo).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(check_decoder({.preset = "fields"}, kDemo).error().kind, ErrorKind::kUnsupported) << "as an answer is refused";
+  EXPECT_EQ(check_decoder({.preset = "ar", .verifier = "rejection"}, kDemo).error().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(check_decoder({.preset = "far"}, kDemo).error().kind, ErrorKind::kUsage);
   EXPECT_TRUE(check_decoder({.preset = "draft-model", .drafter = "model:no/such"}, kDemo)) << "read with the model";
   for (const DecoderChoice& none :
        {DecoderChoice{.preset = "draft-model"}, DecoderChoice{.preset = "scaffold-spec", .drafter = "model:"}}) {

@@ -101,7 +101,7 @@ def without_places_to_wait_there_are_those_to_run(server_unused):
 def a_server_does_not_start_with_what_cannot_be(server_unused):
     """Folders that are not there (they would let nobody in, or everybody), and decoders that could answer no request."""
     for options, code, word in ((["--media-path", "/no/such/folder"], 3, "--media-path: expected a folder"), (["--page", f"{MODEL}/config.json"], 3, "--page: expected a folder"),
-                                (["--decoder", "ar", "--verifier", "rejection"], 2, "verifier rejection")):
+                                (["--decoder", "ar", "--verifier", "rejection"], 4, "verifier rejection")):
         r = subprocess.run([BINARY, "serve", "--model", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=60)
         expect(r.returncode == code and word in r.stderr, f"{options}: exit {r.returncode}: {r.stderr[-300:]}")
 

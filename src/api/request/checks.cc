@@ -128,12 +128,12 @@ Status check_decoder(const DecoderChoice& decoder, const std::string& folder) {
     SLIP_TRY_(api::check_words(decoder));
     const auto visibility = api::visibility_of_folder(folder);
     const auto method = api::method_from(decoder, visibility, nullptr, true);
-    if (!method && !api::method_from(decoder, visibility, nullptr, false)) return slip::usage_error("{}", method.error().message);
+    if (!method && !api::method_from(decoder, visibility, nullptr, false)) return method.error();
     if (method) SLIP_TRY_(slip::check_drafter(*method));
     if (!method || !visibility) return {};
     const bool graph = *visibility == slip::Visibility::kGraph;
     if (graph ? method->schedule != slip::Schedule::kSections : method->schedule != slip::Schedule::kFields) return {};
-    return slip::usage_error("--decoder {}: expected a model that was trained for {} visibility, got {}", method->preset,
+    return slip::unsupported("--decoder {}: expected a model that was trained for {} visibility, got {}", method->preset,
                              graph ? "chain" : "graph", folder);
   });
 }
