@@ -112,7 +112,8 @@ TEST(Tools, LimitsKeepToAModelsPositions) {
 
 // By these names a study's columns are refused before anything is trained.
 TEST(Tools, AnEvaluationsMeasuresHaveTheNamesThatAreListed) {
-  const auto report = evaluate(std::string(SLIP_SOURCE_DIR) + "/models/demo", {}, {.count = 1});
+  const auto report =
+      evaluate(std::string(SLIP_SOURCE_DIR) + "/models/demo", {}, {.count = 1, .decoder = {.preset = "scaffold-spec"}});
   ASSERT_TRUE(report) << report.error().message;
   const auto result = slip::parse_json(report->json, "result");
   ASSERT_TRUE(result);
