@@ -246,7 +246,13 @@ Status run_many(const RunOptions& o) {
   SLIP_TRY_(read_form(b.request));
   SLIP_TRY_(check_form(o, b.request));
   Bars bars;
-  SLIP_TRY(const server::BatchDone done, server::run_batch(b, bars.progress(), slipstream::CancelToken::of_process()));
+  auto answered = server::run_batch(b, bars.progress(), slipstream::CancelToken::of_process());
+  std::error_code ec;
+  if (const std::string kept = o.out + ".partial";
+      !answered && answered.error().kind == ErrorKind::kCancelled && std::filesystem::exists(kept, ec))
+    return Error{ErrorKind::kCancelled,
+                 fmt::format("{}; {} has what is done, and the same command goes on from it", answered.error().message, kept)};
+  SLIP_TRY(const server::BatchDone done, std::move(answered));
   bars.finish();
   say(done.remarks);
   say(fmt::format("{} answers in {}, {} of them errors, {} of a run before\n", done.answered + done.failed + done.kept, o.out,

@@ -437,6 +437,8 @@ TEST_F(Inputs, WhatWasInterruptedIsAskedAgain) {
     ASSERT_TRUE(code == 0 || code == 130) << code << err();
     interrupted += code == 130;
     if (code == 130) {
+      const std::string kept = out.string() + ".partial";
+      EXPECT_EQ(err().find(kept + " has what is done") != std::string::npos, fs::exists(kept)) << err();
       EXPECT_EQ(bash(run + out.string() + "'"), 0) << err();
     }
     EXPECT_EQ(texts(read_bytes(out)), texts(read_bytes(path("whole.jsonl")))) << ms << " ms";
