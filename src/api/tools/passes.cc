@@ -5,6 +5,7 @@
 #include "api/boundary.h"
 #include "api/pictures.h"
 #include "api/tools/reports.h"
+#include "base/files/kept.h"
 #include "core/safetensors.h"
 #include "engine/engine.h"
 #include "models/model.h"
@@ -39,6 +40,7 @@ Result<slipstream::Report> preprocess(const std::string& folder, const std::vect
                                       bool white_alpha) {
   SLIP_TRY(const ImageRules rules, ImageRules::need(folder));
   if (files.empty()) return usage_error("preprocess: expected images, got none");
+  for (const std::string& file : files) SLIP_TRY_(check_inputs_kept({{"--image", file}}, {{"--out", out}}));
   std::vector<float> pixels;
   std::vector<int64_t> sizes;
   std::vector<PatchGrid> grids;
@@ -97,6 +99,7 @@ Result<Report> preprocess(const std::string& folder, const std::vector<std::stri
 Result<Report> forward(const std::string& folder, std::string_view rows, const std::string& name, const std::string& base_folder,
                        const std::string& out, const ForwardOptions& options, const CancelToken& cancel) {
   return slip::api::bounded([&]() -> Result<Report> {
+    SLIP_TRY_(slip::check_inputs_kept({{"--rows", name}}, {{"--out", out}}));
     SLIP_TRY(const slip::json::value value, slip::parse_json(rows, name));
     SLIP_TRY(const slip::RowsFile file, slip::parse_rows(value, name, base_folder));
     return slip::api::forward(folder, file, out, options, cancel);

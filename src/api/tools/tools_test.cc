@@ -110,6 +110,20 @@ TEST(Tools, LimitsKeepToAModelsPositions) {
   EXPECT_EQ(short_answer->text.find("positions, and the model has"), std::string::npos);
 }
 
+// A photograph is not replaced by its pixels, nor rows by their logits.
+TEST(Tools, PicturesAndRowsThatAreReadStay) {
+  namespace fs = std::filesystem;
+  const slip::test::TemporaryFolder made;
+  const std::string demo = std::string(SLIP_SOURCE_DIR) + "/models/demo", file = (made.path / "in").string();
+  std::ofstream(file) << "{}";
+  fs::create_symlink(file, made.path / "out");
+  const std::string out = (made.path / "out").string();
+  const auto pixels = preprocess(demo, {file}, out, false), logits = forward(demo, "{}", file, "", out, {});
+  ASSERT_FALSE(pixels || logits);
+  EXPECT_EQ(pixels.error().message, "--out: expected another place to write than what --image reads, got " + out + " for both");
+  EXPECT_EQ(logits.error().message, "--out: expected another place to write than what --rows reads, got " + out + " for both");
+}
+
 // By these names a study's columns are refused before anything is trained.
 TEST(Tools, AnEvaluationsMeasuresHaveTheNamesThatAreListed) {
   const auto report =
