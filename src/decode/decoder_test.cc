@@ -297,6 +297,18 @@ TEST(Decoder, StopsBetweenPassesWhenCancelled) {
   EXPECT_THAT(late.error().message, HasSubstr("deadline"));
 }
 
+TEST(Decoder, TellsEveryPassOfAr) {
+  Trial t = chain_trial(12, true);
+  HashLm model(t.lm);
+  std::vector<int64_t> told;
+  t.context.on_progress = [&](const DecodeProgress& p) { told.push_back(p.forwards); };
+  const auto d = decode(model, t.prompt, &t.form, "ar", t.options, t.context);
+  ASSERT_TRUE(d);
+  ASSERT_FALSE(told.empty());
+  for (size_t i = 1; i < told.size(); ++i) EXPECT_EQ(told[i], told[i - 1] + 1) << i;
+  EXPECT_EQ(told.back(), d->statistics.forwards) << "those of fixed tokens behind the last drawn one, too";
+}
+
 TEST(Decoder, NamesWhatIsWrong) {
   Trial t = chain_trial(1, true);
   HashLm model(t.lm);

@@ -131,7 +131,9 @@ class ChainRun {
                         p_.next().add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
     if (s.logs && !s.cursor.fixed_field()) p_.next().compare({p_.next().rows() - 1, s.cursor.position(), s.cursor.fixed()});
     s.cached = s.length();
-    return p_.run(PassKind::kVerify);
+    SLIP_TRY_(p_.run(PassKind::kVerify));
+    tell_progress();
+    return {};
   }
 
   Status round() {
@@ -149,8 +151,13 @@ class ChainRun {
     for (size_t g = 0; g < groups; ++g) commit(g);
     SLIP_TRY_(p_.chooser().failure());
     if (!t_.form) std::erase_if(groups_, [&](const Group& g) { return !emit(g); });
-    request_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.scratch.strands[0].tokens) : t_.answers[0].tokens);
+    tell_progress();
     return {};
+  }
+
+  /// The answer so far, after a round and after each pass of a fixed token.
+  void tell_progress() const {
+    request_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.scratch.strands[0].tokens) : t_.answers[0].tokens);
   }
 
   /// Commits the lead's round, and with it those of its members; one whose tokens differ forks.
