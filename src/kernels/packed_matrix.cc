@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights in the order in which the product kernels read them (packed_layout.h). int8: one scale per column, absmax / 127. int4: the
 // channel's scale maps its largest number to the largest level; per group of 32 the code with the least squared error is taken.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <vector>
 
 #include "base/check.h"
+#include "base/large_pages.h"
 #include "core/dtype.h"
 #include "kernels/kernels.h"
 #include "kernels/packed_layout.h"
@@ -149,15 +147,8 @@ float int4_number(const std::byte* block, int64_t steps, int64_t c, int64_t i) {
   return kInt4Values.at[16 * code + level];
 }
 
-constexpr size_t kHugePage = 2 << 20;
-
 std::shared_ptr<std::byte> allocate(size_t bytes) {
-  const bool large = bytes >= 2 * kHugePage;
-  const size_t alignment = large ? kHugePage : kPackedAlignment, rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* p = std::aligned_alloc(alignment, rounded);
-  if (p == nullptr) throw std::bad_alloc();
-  if (large) ::madvise(p, rounded, MADV_HUGEPAGE);  // a wish: 512 times fewer page faults while packing
-  return {static_cast<std::byte*>(p), [](std::byte* q) { std::free(q); }};
+  return {static_cast<std::byte*>(allocate_numbers(bytes)), [](std::byte* q) { std::free(q); }};
 }
 
 }  // namespace

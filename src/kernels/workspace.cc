@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/large_pages.h"
 #include "kernels/kernels.h"
 
 namespace slip {
@@ -17,8 +18,7 @@ void* Workspace::get(int slot, size_t bytes) {
     const size_t rounded = (bytes + bytes / 4 + 64) / 64 * 64;  // a quarter more: widths grow by small steps
     b.memory.reset();
     b.bytes = 0;
-    b.memory.reset(std::aligned_alloc(64, rounded));
-    if (!b.memory) throw std::bad_alloc();
+    b.memory.reset(allocate_numbers(rounded));
     b.bytes = rounded;
   }
   return b.memory.get();

@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
+
+#include "base/large_pages.h"
 
 namespace slip {
 
@@ -23,8 +24,7 @@ class FloatBuffer {
       const size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
       memory_.reset();
       count_ = 0;
-      memory_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-      if (!memory_) throw std::bad_alloc();
+      memory_.reset(static_cast<float*>(allocate_numbers(bytes)));
       count_ = bytes / sizeof(float);
     }
     return memory_.get();

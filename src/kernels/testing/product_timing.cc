@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/large_pages.h"
 #include "base/measure.h"
 #include "kernels/isa/ops.h"
 #include "kernels/kernels.h"
@@ -67,23 +68,27 @@ struct Bench {
   Workspace workspace;
   std::vector<Layer> layers;
   PackedMatrix head;
-  std::vector<float> x, y;
+  std::unique_ptr<float, decltype(&std::free)> x, y;  // where a pass keeps its activations, in pages as large
 
-  Bench(WeightType type, int count, int threads, int64_t most) : type(type), pool(threads) {
+  static auto numbers(int64_t n) {
+    return std::unique_ptr<float, decltype(&std::free)>(static_cast<float*>(allocate_numbers(static_cast<size_t>(n) * sizeof(float))),
+                                                        std::free);
+  }
+  Bench(WeightType type, int count, int threads, int64_t most)
+      : type(type), pool(threads), x(numbers(most * kMlp)), y(numbers(most * 2 * kMlp)) {
     for (int i = 0; i < count; i++)
       layers.push_back({random_matrix(type, kQkv, kWidth, pool), random_matrix(type, kWidth, kWidth, pool),
                         random_matrix(type, 2 * kMlp, kWidth, pool), random_matrix(type, kWidth, kMlp, pool)});
     head = random_matrix(type, kVocab, kWidth, pool);
-    x.resize(static_cast<size_t>(most * kMlp));
-    for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(static_cast<int>(i * 2654435761u % 2001) - 1000) * 1e-3F;
-    y.resize(static_cast<size_t>(most * 2 * kMlp));
+    for (size_t i = 0; i < static_cast<size_t>(most * kMlp); i++)
+      x.get()[i] = static_cast<float>(static_cast<int>(i * 2654435761u % 2001) - 1000) * 1e-3F;
   }
   size_t layer_bytes() const {
     const Layer& l = layers.front();
     return l.qkv.bytes() + l.o.bytes() + l.gate_up.bytes() + l.down.bytes();
   }
 
-  void product(const PackedMatrix& w, int64_t rows) { matmul(w, x.data(), rows, w.k(), nullptr, y.data(), w.n(), pool, workspace); }
+  void product(const PackedMatrix& w, int64_t rows) { matmul(w, x.get(), rows, w.k(), nullptr, y.get(), w.n(), pool, workspace); }
   double time_layers(int64_t rows) {
     return seconds_of([&] {
       for (const Layer& l : layers)
@@ -92,7 +97,7 @@ struct Bench {
   }
   double time_head(int64_t rows) {
     std::vector<TokenId> ids(static_cast<size_t>(rows));
-    return seconds_of([&] { matmul_argmax(head, x.data(), rows, kWidth, ids.data(), nullptr, pool, workspace); });
+    return seconds_of([&] { matmul_argmax(head, x.get(), rows, kWidth, ids.data(), nullptr, pool, workspace); });
   }
   double time_read() {
     constexpr int64_t kPiece = 1 << 16;  // words
