@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/pause.h"
 #include "decode/pass/choice.h"
 
 namespace slip {
@@ -157,13 +158,15 @@ PreviousAnswer earlier_of(const Form* form, const Contents& contents, const Stan
   return out;
 }
 
-// So many that their draws say what drafts are worth: the standard error of 2,400 at odds of .8 is .008.
+// So many that their draws say what drafts are worth: the standard error of 2,400 at odds of .8 is .008. Who asks for one answer of as many
+// draws waits for no second.
 int32_t answers_of(const ForecastSettings& s) {
   constexpr int32_t kDraws = 2400, kLeast = 3, kMost = 64;
   if (s.answers > 0) return s.answers;
-  int32_t draws = s.form ? 0 : s.text_tokens;
+  int64_t draws = s.form ? 0 : s.text_tokens;
   for (size_t f = 0; s.form && f < s.form->fields().size(); ++f) draws += s.form->fields()[f].budget;
-  return std::clamp(kDraws / std::max(1, draws * s.rollouts), kLeast, kMost);
+  const int64_t least = draws > kDraws ? 1 : kLeast;
+  return static_cast<int32_t>(std::clamp<int64_t>(kDraws / std::max<int64_t>(1, draws * s.rollouts), least, kMost));
 }
 
 Result<const CompactForm*> TypicalAnswers::form(const Form& form) {
@@ -208,6 +211,7 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   Decoder decoder(lm, method);
   Forecast out;
   for (int32_t n = 0; n < answers; ++n) {
+    SLIP_TRY_(pause_point());
     PhiloxStream random(s.seed, static_cast<uint64_t>(n));
     options.seed = s.seed + static_cast<uint64_t>(n);  // rollouts part in other ways in every answer
     Contents contents;

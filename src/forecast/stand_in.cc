@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/content_hash.h"
+#include "base/pause.h"
 #include "lm/pass_answers.h"
 
 namespace slip {
@@ -203,6 +204,7 @@ void StandInLm::lay_out(const Pass& pass, bool blocks, PassOutput& out) {
 }
 
 Status StandInLm::forward(const Pass& pass, PassOutput& out) {
+  SLIP_TRY_(pause_point());  // an answer may take thousands of passes: those of others go first
   ++passes_;
   ms_ += costs_.ms(static_cast<int32_t>(pass.rows.size()));
   if (first_rows_ == 0) first_rows_ = static_cast<int64_t>(pass.rows.size()), first_ms_ = ms_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 namespace slip {
 namespace {
@@ -18,13 +19,8 @@ class Walk {
  public:
   Walk(const Field& field, int32_t vocab, TokenId mask, PhiloxStream& random)
       : field_(field), vocab_(vocab), mask_(mask), random_(random) {
-    if (!field.rules.unrestricted()) {
-      states_.assign(field.rules.states().begin(), field.rules.states().end());
-    } else {
-      TokenRules::State any;
-      any.any = true;
-      states_.push_back(std::move(any));
-    }
+    static const std::vector<TokenRules::State> kAnything{{.any = true, .any_next = 0, .edges = {}, .denied = {}, .may_end = true}};
+    states_ = field.rules.unrestricted() ? std::span(kAnything) : field.rules.states();
   }
 
   /// A legal content of `length` tokens, or of the nearest length that there is; free text goes over to its padding behind `said` of them.
@@ -101,7 +97,7 @@ class Walk {
   int32_t vocab_;
   TokenId mask_;
   PhiloxStream& random_;
-  std::vector<TokenRules::State> states_;
+  std::span<const TokenRules::State> states_;  // the field's own
   int32_t said_ = 0;
   std::vector<uint8_t> short_, full_;  // by tokens left and state
 };
@@ -209,20 +205,99 @@ class Maker {
 namespace {
 
 constexpr int32_t kSpareIds = 64;  // of text, and the mask
+/// Rules of up to so many edges in all are taken as they are: an action's bins, its dimensions together, have up to 7,000. Of larger ones
+/// every field keeps its share, that of 64 at least.
+constexpr size_t kMostEdges = 8192, kLeastEdges = 64;
+/// States times tokens of a field that a walk looks at; a field of more, whose values are thousands of tokens long, goes as free text.
+constexpr size_t kMostCells = size_t{1} << 21;
+
+size_t edges_of(const TokenRules& rules) {
+  size_t out = 0;
+  for (const TokenRules::State& s : rules.states()) out += s.edges.size();
+  return out;
+}
+
+/// Some of the contents that rules allow: about `values` of them, evenly spaced in the order of their ids, and `kept`. Every state that is
+/// left has a way on wherever it had one.
+class Sample {
+ public:
+  Sample(const TokenRules& rules, size_t values, std::span<const TokenId> kept) : rules_(rules), number_(rules.size(), -1) {
+    std::optional<int32_t> at = 0;
+    for (size_t i = 0; at && i < kept.size(); at = rules.next(*at, kept[i++])) kept_.emplace_back(*at, kept[i]);
+    number(0, values);
+    for (size_t i = 0; i < queue_.size(); ++i) take(queue_[i]);
+  }
+  TokenRules rules() { return TokenRules(std::move(states_)); }
+
+ private:
+  using Asked = std::pair<int32_t, size_t>;  // a state, and how many values behind it are wanted
+
+  int32_t number(int32_t state, size_t values) {
+    int32_t& n = number_[static_cast<size_t>(state)];
+    if (n < 0) {
+      n = static_cast<int32_t>(queue_.size());
+      queue_.emplace_back(state, values);
+    }
+    return n;
+  }
+  bool is_kept(int32_t state, TokenId id) const { return std::ranges::find(kept_, std::pair(state, id)) != kept_.end(); }
+
+  void take(Asked asked) {
+    const auto [s, values] = asked;
+    const TokenRules::State& from = rules_.state(s);
+    const size_t n = from.edges.size(), taken = from.any ? n : std::min(n, values);  // beside `any` an edge is an exception
+    TokenRules::State to{.any = from.any, .any_next = 0, .edges = {}, .denied = {}, .may_end = from.may_end};
+    for (size_t i = 0, k = 0; i < n; ++i) {
+      const bool turn = k < taken && i == k * n / taken;
+      k += turn;
+      if (turn || is_kept(s, from.edges[i].id))
+        to.edges.push_back({from.edges[i].id, number(from.edges[i].next, std::max<size_t>(1, values / taken))});
+    }
+    if (from.any) to.any_next = number(from.any_next, values);
+    states_.push_back(std::move(to));
+  }
+
+  const TokenRules& rules_;
+  std::vector<std::pair<int32_t, TokenId>> kept_;
+  std::vector<int32_t> number_;  // of the states that are left; -1: none so far
+  std::vector<Asked> queue_;     // by number
+  std::vector<TokenRules::State> states_;
+};
+
+/// The rules of a form's fields, or a sample of them where they are large.
+std::vector<TokenRules> few_rules(const Form& form) {
+  const auto fields = form.fields();
+  std::vector<size_t> edges;
+  for (const Field& f : fields) edges.push_back(edges_of(f.rules));
+  const size_t all = std::accumulate(edges.begin(), edges.end(), size_t{0});
+  const auto restricted = static_cast<size_t>(std::ranges::count_if(edges, [](size_t n) { return n > 0; }));
+  const size_t share = all > kMostEdges ? std::max(kLeastEdges, kMostEdges / restricted) : all;
+  std::vector<TokenRules> out;
+  for (size_t f = 0; f < fields.size(); ++f) {
+    const auto budget = static_cast<size_t>(fields[f].budget);
+    if (edges[f] > share)
+      out.push_back(Sample(fields[f].rules, std::max<size_t>(1, share / budget), fields[f].placeholder).rules());
+    else
+      out.push_back(fields[f].rules);
+    if (out.back().size() * budget > kMostCells) out.back() = {};
+  }
+  return out;
+}
 
 /// Ids by their rank among those that a form names.
 class Ranks {
  public:
-  explicit Ranks(const Form& form) {
+  Ranks(const Form& form, std::span<const TokenRules> rules) {
     for (int32_t u = 0; u < form.length(); ++u)
       if (form.fixed_at(u)) ids_.push_back(*form.fixed_at(u));
     for (const Field& f : form.fields()) {
       if (f.end) ids_.push_back(*f.end);
       ids_.insert(ids_.end(), f.separators.begin(), f.separators.end());
       ids_.insert(ids_.end(), f.placeholder.begin(), f.placeholder.end());
-      for (const TokenRules::State& s : f.rules.states())
-        for (const auto& e : s.edges) ids_.push_back(e.id);
     }
+    for (const TokenRules& of_field : rules)
+      for (const TokenRules::State& s : of_field.states())
+        for (const auto& e : s.edges) ids_.push_back(e.id);
     std::sort(ids_.begin(), ids_.end());
     ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
   }
@@ -245,24 +320,51 @@ class Ranks {
   std::vector<TokenId> ids_;
 };
 
+/// A field without its rules, which may be large, and exits.
+Field without_rules(const Field& f) {
+  return {.name = f.name,
+          .budget = f.budget,
+          .end = f.end,
+          .rules = {},
+          .parents = f.parents,
+          .exits = {},
+          .closes = f.closes,
+          .section = f.section,
+          .start = f.start,
+          .hand_off = f.hand_off,
+          .separators = f.separators,
+          .placeholder = f.placeholder,
+          .instance_of = f.instance_of,
+          .leaves_out = f.leaves_out};
+}
+
 }  // namespace
 
 Result<CompactForm> compact(const Form& form) {
-  const Ranks ranks(form);
-  Form::Parts parts = form.parts();
-  parts.next.clear();
+  const std::vector<TokenRules> rules = few_rules(form);
+  const Ranks ranks(form, rules);
+  const Form::Parts& whole = form.parts();
+  Form::Parts parts{.name = whole.name,
+                    .pieces = whole.pieces,
+                    .fields = {},
+                    .section_names = whole.section_names,
+                    .block_size = whole.block_size,
+                    .blocks = whole.blocks,
+                    .next = {}};
   for (Piece& piece : parts.pieces)
     if (auto* run = std::get_if<FixedRun>(&piece)) ranks.apply(run->ids);
-  for (Field& f : parts.fields) {
+  for (size_t i = 0; i < whole.fields.size(); ++i) {
+    Field f = without_rules(whole.fields[i]);
     if (f.end) f.end = ranks.of(*f.end);
     ranks.apply(f.separators);
     ranks.apply(f.placeholder);
-    // Shapes that depend on values are priced as if all their pieces came one behind the other, and automata over bytes as free text: the
-    // forecast chooses among decoders of the same answer, so that what it leaves out costs time at most.
-    const bool open = f.rules.automaton() != nullptr || !f.exits.empty();
-    f.exits.clear();
+    // Shapes that depend on values are priced as if all their pieces came one behind the other, and automata over bytes and values that are too
+    // long as free text: the forecast chooses among decoders of the same answer, so that what it leaves out costs time at most.
+    const bool long_values = rules[i].unrestricted() && !whole.fields[i].rules.unrestricted();
+    const bool open = rules[i].automaton() != nullptr || !whole.fields[i].exits.empty() || long_values;
     f.closes = f.closes && !open;
-    f.rules = open ? TokenRules{} : ranks.of(f.rules);
+    f.rules = open ? TokenRules{} : ranks.of(rules[i]);
+    parts.fields.push_back(std::move(f));
   }
   SLIP_TRY(Form small, Form::make(std::move(parts)));
   return CompactForm{std::move(small), ranks.size() + kSpareIds};

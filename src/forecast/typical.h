@@ -11,6 +11,7 @@
 namespace slip {
 
 /// The same form over few ids: its own in their order, and some that only text uses. Laws and counts are the same; rows of logits are short.
+/// Of fields with thousands of values some hundreds stand for all, so that what a forecast takes is bounded whatever schema comes.
 struct CompactForm {
   Form form;
   int32_t vocab = 0;  // the last id is nobody's: a mask
