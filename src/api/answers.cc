@@ -144,8 +144,7 @@ void take_plans(const Answer& answer, slipstream::Answer& out) {
 
 }  // namespace
 
-slipstream::Answer answer_from(Answer answer, Request request, const slipstream::Request& asked,
-                               const slipstream::ModelInfo& model) {
+slipstream::Answer answer_from(Answer answer, Request request, slipstream::Request asked, const slipstream::ModelInfo& model) {
   slipstream::Answer out;
   out.text = answer.text;
   out.texts = answer.texts;
@@ -165,7 +164,7 @@ slipstream::Answer answer_from(Answer answer, Request request, const slipstream:
   out.statistics = statistics_from(answer.decoded.statistics, answer.stages, answer.head_forwards);
   out.statistics.prompt_rows = answer.prompt_rows;
   auto impl = std::make_shared<slipstream::Answer::Impl>(
-      slipstream::Answer::Impl{asked, std::move(request), std::move(answer), model, out.remarks});
+      slipstream::Answer::Impl{std::move(asked), std::move(request), std::move(answer), model, out.remarks});
   impl->asked.images.clear();
   impl->asked.videos.clear();
   impl->asked.previous_answer.clear();

@@ -25,8 +25,7 @@ struct [[gnu::visibility("hidden")]] Answer::Impl {
 
 namespace slip::api {
 
-slipstream::Answer answer_from(Answer answer, Request request, const slipstream::Request& asked,
-                               const slipstream::ModelInfo& model);
+slipstream::Answer answer_from(Answer answer, Request request, slipstream::Request asked, const slipstream::ModelInfo& model);
 slipstream::Trajectory trajectory_from(const Plan& plan);
 slipstream::FieldValue field_value(const std::string& name, const FieldValue& value);
 

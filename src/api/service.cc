@@ -246,7 +246,7 @@ Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms
           return std::move(*thrown);
         }
       if (!answer) return answer.error();
-      return api::answer_from(std::move(*answer), std::move(shown), asked, impl->info());
+      return api::answer_from(std::move(*answer), std::move(shown), std::move(asked), impl->info());
     });
     api::call_guarded("on_done", [&] { on_done(std::move(result), how); });
   };

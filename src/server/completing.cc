@@ -151,24 +151,52 @@ void Completing::told(const slipstream::Event& e) {
   send(chunk(head_, {text_choice(head_, 0, e.text, !std::exchange(sent_text_, true))}));
 }
 
+/// The answer goes to its session before somebody can ask for the next one, and to the thread that makes the reply's text.
 void Completing::done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
   if (!answer) return fail(answer.error(), served);
   app_.metrics_.answered(*answer, served, first_ms_, finish_reason(*answer));
-  if (request_.stream) {
-    end_stream(*answer, served);
-  } else {
-    exchange_->reply({200,
-                      "application/json",
-                      slipstream::to_valid_utf8(json::serialize(completion(head_, request_, *answer, served, bytes_of()))),
-                      {}});
-  }
-  if (!request_.session.empty())
-    app_.sessions_.keep(session_name(), std::make_shared<const slipstream::Answer>(std::move(*answer)));
+  const auto made = std::make_shared<const slipstream::Answer>(std::move(*answer));
+  if (!request_.session.empty()) app_.sessions_.keep(session_name(), made);
+  exchange_->later([self = shared_from_this(), made, served] { self->reply(*made, served); });
 }
 
-void Completing::end_stream(const slipstream::Answer& answer, const slipstream::Served& served) {
-  begin_stream();
-  json::object last = completion(head_, request_, answer, served, bytes_of());
+Pieces with_log_probs(std::string_view text, int32_t choices, std::string_view log_probs) {
+  constexpr std::string_view kNone = "\"logprobs\":null";  // stands in no value, whose quotes are escaped
+  const auto with = std::make_shared<const std::string>(fmt::format("\"logprobs\":{}", log_probs));
+  Pieces out;
+  for (int32_t i = 0; i < choices; ++i) {
+    const size_t at = text.find(kNone);
+    if (at == std::string_view::npos) break;
+    out.push_back(std::make_shared<const std::string>(text.substr(0, at)));
+    out.push_back(with);
+    text.remove_prefix(at + kNone.size());
+  }
+  out.push_back(std::make_shared<const std::string>(text));
+  return out;
+}
+
+/// The log-probabilities as text; empty where there are none. From then on the request makes replies without them.
+std::string Completing::take_log_probs(const slipstream::Answer& answer) {
+  if (!request_.log_probs) return "";
+  const json::value log_probs = log_probs_of(request_, answer, bytes_of());
+  request_.log_probs = false;
+  return log_probs.is_null() ? "" : slipstream::to_valid_utf8(json::serialize(log_probs));
+}
+
+void Completing::reply(const slipstream::Answer& answer, const slipstream::Served& served) {
+  if (request_.stream) return end_stream(answer, served);
+  const std::string log_probs = take_log_probs(answer);
+  HttpReply out;
+  out.body = slipstream::to_valid_utf8(json::serialize(completion(head_, request_, answer, served, bytes_of())));
+  if (!log_probs.empty()) {
+    out.more = with_log_probs(out.body, request_.choices, log_probs);
+    out.body.clear();
+  }
+  exchange_->reply(std::move(out));
+}
+
+/// What of the texts has not been told.
+void Completing::send_rest(const slipstream::Answer& answer) {
   for (int32_t i = 0; i < request_.choices; ++i) {
     const auto at = static_cast<size_t>(i);
     const std::string whole = slipstream::to_valid_utf8(at < answer.texts.size() ? answer.texts[at] : answer.text);
@@ -180,18 +208,26 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
     }
     if (!text.empty() || (i == 0 && !sent_text_)) send(chunk(head_, {text_choice(head_, i, text, i > 0 || !sent_text_)}));
   }
+}
+
+void Completing::end_stream(const slipstream::Answer& answer, const slipstream::Served& served) {
+  begin_stream();
+  send_rest(answer);
+  const std::string log_probs = take_log_probs(answer);
   json::array ends;
-  for (int32_t i = 0; i < request_.choices; ++i) {
-    json::object end = text_choice(head_, i, "", false, finish_reason(answer, static_cast<size_t>(i)));
-    if (request_.log_probs) end["logprobs"] = last.at("choices").at(static_cast<size_t>(i)).at("logprobs");
-    ends.emplace_back(std::move(end));
-  }
+  for (int32_t i = 0; i < request_.choices; ++i)
+    ends.emplace_back(text_choice(head_, i, "", false, finish_reason(answer, static_cast<size_t>(i))));
   json::object end = chunk(head_, std::move(ends));
-  end["slipstream"] = last.at("slipstream");
-  send(std::move(end));
+  CompletionRequest of_no_choice;
+  of_no_choice.choices = 0;
+  end["slipstream"] = completion(head_, of_no_choice, answer, served, bytes_of()).at("slipstream");
+  if (log_probs.empty())
+    send(std::move(end));
+  else
+    exchange_->send(with_log_probs(event(end), request_.choices, log_probs));
   if (request_.include_usage) {
     json::object usage = chunk(head_, {});
-    usage["usage"] = last.at("usage");
+    usage["usage"] = usage_of(answer, request_);
     send(std::move(usage));
   }
   exchange_->send(std::string(kDone));

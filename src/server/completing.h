@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/measure.h"
 #include "server/app.h"
@@ -19,6 +20,9 @@ Refusal refusal_of(const slipstream::Error& error, const slipstream::Served& ser
 std::optional<Refusal> check_asked(CompletionRequest& request, slipstream::Service& service, const std::string& model,
                                    const std::string& head, const Allowed& allowed);
 
+/// A reply's text, whose first `choices` choices have no `logprobs`, with these in each of them; they are there once. `log_probs`: JSON.
+Pieces with_log_probs(std::string_view text, int32_t choices, std::string_view log_probs);
+
 class Completing : public std::enable_shared_from_this<Completing> {
  public:
   Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionRequest request, std::string key);
@@ -28,9 +32,13 @@ class Completing : public std::enable_shared_from_this<Completing> {
  private:
   void told(const slipstream::Event& e);
   void done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served);
+  /// The whole reply, or the end of a stream, not on the service's thread: it may be large.
+  void reply(const slipstream::Answer& answer, const slipstream::Served& served);
+  std::string take_log_probs(const slipstream::Answer& answer);
   void begin_stream();
   void send(json::object object);
   void end_stream(const slipstream::Answer& answer, const slipstream::Served& served);
+  void send_rest(const slipstream::Answer& answer);
   void fail(const slipstream::Error& error, const slipstream::Served& served);
   TokenBytes bytes_of() const;
   std::string session_name() const { return key_ + "\n" + request_.session; }
@@ -41,7 +49,7 @@ class Completing : public std::enable_shared_from_this<Completing> {
   const std::string key_;
   const Clock::time_point begun_ = exchange_->request().arrived;
   ReplyHead head_;
-  // What has been told so far, on the service's thread.
+  // What has been told so far, on the service's thread; then its reply's.
   bool streaming_ = false, sent_text_ = false;
   double first_ms_ = 0;
   std::string content_;

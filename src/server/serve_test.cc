@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/app.h"
+#include "server/completing.h"
 #include "server/metrics.h"
 #include "server/policy_socket.h"
 
@@ -287,6 +288,29 @@ TEST(Metrics, CountWhatTheEngineFailed) {
   EXPECT_NE(text.find("m:requests_failed_total{kind=\"internal\",model_name=\"demo\"} 1"), std::string::npos) << text;
   EXPECT_NE(text.find("m:requests_failed_total{kind=\"bad_input\",model_name=\"demo\"} 2"), std::string::npos) << text;
   EXPECT_EQ(text.find("kind=\"cancelled\""), std::string::npos) << "who hangs up and who is late have counters of their own";
+}
+
+/// Copies of one answer share the text of their log-probabilities, whatever stands in their own.
+TEST(Completing, LogProbabilitiesOfCopiesAreThereOnce) {
+  const ReplyHead head = reply_head(true, "demo", "print");
+  CompletionRequest request;
+  request.choices = 3;
+  slipstream::Answer answer;
+  answer.text = R"({"logprobs":null})";
+  const std::string plain = json::serialize(completion(head, request, answer, {}, {}));
+  const std::string log_probs = R"({"content":[{"token":"\"logprobs\":null"}],"refusal":null})";
+  const Pieces pieces = with_log_probs(plain, request.choices, log_probs);
+  std::string all;
+  for (const auto& piece : pieces) all += *piece;
+  auto whole = parse_json(all, "reply");
+  ASSERT_TRUE(whole) << whole.error().message << all;
+  json::value want = *parse_json(plain, "reply");
+  for (json::value& choice : want.at("choices").as_array()) choice.at("logprobs") = *parse_json(log_probs, "log_probs");
+  EXPECT_EQ(*whole, want) << all;
+  ASSERT_EQ(pieces.size(), 7U);
+  EXPECT_EQ(pieces[1], pieces[3]);
+  EXPECT_EQ(pieces[1], pieces[5]);
+  EXPECT_EQ(*with_log_probs(plain, 0, log_probs).front(), plain);
 }
 
 }  // namespace

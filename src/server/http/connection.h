@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "server/http/http.h"
@@ -59,6 +62,32 @@ struct Connection {
 
   boost::beast::tcp_stream stream;
   const std::shared_ptr<Counts> counts;
+};
+
+/// Threads for the application's work.
+class Workers {
+ public:
+  explicit Workers(int threads) : pool_(static_cast<size_t>(std::max(1, threads))) {}
+  /// False behind join(): nobody will do it.
+  template <class Work>
+  bool post(Work&& work) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) boost::asio::post(pool_, std::forward<Work>(work));
+    return !closed_;
+  }
+  /// Returns when all that was posted is done.
+  void join() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    pool_.join();
+  }
+
+ private:
+  boost::asio::thread_pool pool_;
+  std::mutex mutex_;
+  bool closed_ = false;
 };
 
 /// Until when a body of so many bytes must be there: who sends slowly holds its room no longer than its size explains.

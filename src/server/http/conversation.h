@@ -6,7 +6,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
@@ -25,7 +24,7 @@ namespace slip::server {
 /// The application's side of one.
 class Socketed final : public Socket, public std::enable_shared_from_this<Socketed> {
  public:
-  Socketed(boost::asio::io_context& io, HttpRequest request, boost::asio::thread_pool& workers)
+  Socketed(boost::asio::io_context& io, HttpRequest request, Workers& workers)
       : request_(std::move(request)), workers_(workers), box(io) {}
   const HttpRequest& request() const override { return request_; }
   void send(std::string message, bool binary) override { box.put({Mailbox::Mail::kMessage, {}, std::move(message), binary}); }
@@ -37,7 +36,7 @@ class Socketed final : public Socket, public std::enable_shared_from_this<Socket
     work_.push_back(std::move(work));
     if (work_.size() > 1) return;  // who is at work takes it
     try {
-      boost::asio::post(workers_, [self = shared_from_this()] { self->work_off(); });
+      if (!workers_.post([self = shared_from_this()] { self->work_off(); })) work_.pop_back();
     } catch (...) {
       work_.pop_back();
       throw;
@@ -64,7 +63,7 @@ class Socketed final : public Socket, public std::enable_shared_from_this<Socket
   }
 
   HttpRequest request_;
-  boost::asio::thread_pool& workers_;
+  Workers& workers_;
   std::mutex mutex_;
   std::deque<std::function<void()>> work_;  // the first is under way
 
@@ -79,8 +78,8 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   using ErrorCode = boost::beast::error_code;
 
  public:
-  Conversation(boost::asio::io_context& io, boost::asio::thread_pool& workers, const HttpOptions& options,
-               std::shared_ptr<Connection> connection, HttpRequest request, std::shared_ptr<SocketUser> user)
+  Conversation(boost::asio::io_context& io, Workers& workers, const HttpOptions& options, std::shared_ptr<Connection> connection,
+               HttpRequest request, std::shared_ptr<SocketUser> user)
       : io_(io),
         options_(options),
         connection_(std::move(connection)),

@@ -12,7 +12,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
@@ -61,10 +60,16 @@ HttpRequest head_of(const Message& m) {
   return out;
 }
 
-class Exchanged final : public Exchange {
+std::vector<asio::const_buffer> buffers_of(const std::string& text, const Pieces& more) {
+  std::vector<asio::const_buffer> out{asio::buffer(text)};
+  for (const auto& piece : more) out.push_back(asio::buffer(*piece));
+  return out;
+}
+
+class Exchanged final : public Exchange, public std::enable_shared_from_this<Exchanged> {
  public:
-  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room)
-      : request_(std::move(request)), room_(std::move(room)), box(io) {}
+  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room, Workers& replies)
+      : request_(std::move(request)), room_(std::move(room)), replies_(replies), box(io) {}
   const HttpRequest& request() const override { return request_; }
   CancelToken& hang_up() override { return hang_up_; }
   void reply(HttpReply r) override { box.put({Mailbox::Mail::kReply, std::move(r), {}}); }
@@ -72,12 +77,21 @@ class Exchanged final : public Exchange {
   void send(std::string chunk) override {
     if (!chunk.empty()) box.put({Mailbox::Mail::kChunk, {}, std::move(chunk)});
   }
+  void send(Pieces chunk) override {
+    if (asio::buffer_size(buffers_of({}, chunk)) > 0) box.put({Mailbox::Mail::kChunk, {.more = std::move(chunk)}, {}});
+  }
   void end() override { box.put({Mailbox::Mail::kEnd, {}, {}}); }
+  void later(std::function<void()> work) override {
+    replies_.post([self = shared_from_this(), work = std::move(work)] {
+      if (!self->hang_up_.cancelled()) guarded(work, [&](const char*) { self->give_up(); });
+    });
+  }
   void give_up() noexcept override { box.close(); }
 
  private:
   HttpRequest request_;
   const std::shared_ptr<BodyRoom> room_;
+  Workers& replies_;
   CancelToken hang_up_;
 
  public:
@@ -100,13 +114,14 @@ bool has_other_encoding(const HttpRequest& head) {
 class Server final : public HttpServer {
  public:
   Server(const HttpOptions& options, Application& application)
-      : options_(options), application_(application), workers_(static_cast<size_t>(std::max(1, options.workers))) {}
+      : options_(options), application_(application), workers_(options.workers) {}
   ~Server() override { Server::stop(); }
   void stop() override {
     counts_->stopped = true;
     io_.stop();
     if (thread_.joinable()) thread_.join();
     workers_.join();
+    replies_.join();
   }
   Status begin() {
     error_code ec;
@@ -178,23 +193,22 @@ class Server final : public HttpServer {
     asio::co_spawn(io_, session(std::make_shared<Connection>(std::move(socket), counts_)), asio::detached);
   }
 
-  asio::awaitable<bool> write(beast::tcp_stream& stream, const HttpReply& r, bool keep, unsigned version, bool head_only) {
+  asio::awaitable<bool> write(beast::tcp_stream& stream, HttpReply r, bool keep, unsigned version, bool head_only) {
     http::response<http::string_body> out(static_cast<http::status>(r.status), version);
     if (!r.type.empty()) out.set(http::field::content_type, r.type);
     for (const auto& [name, value] : r.header) out.set(name, value);
     out.keep_alive(keep);
-    out.body() = head_only ? std::string() : r.body;
-    if (head_only)
-      out.content_length(r.body.size());
-    else
-      out.prepare_payload();
+    out.content_length(asio::buffer_size(buffers_of(r.body, r.more)));
+    const bool in_pieces = !head_only && !r.more.empty();
+    if (!head_only && !in_pieces) out.body() = std::move(r.body);
     stream.expires_after(std::chrono::seconds(kWriteSeconds));
     http::response_serializer<http::string_body> serializer(out);
     error_code ec;
-    if (head_only)
+    if (head_only || in_pieces)
       co_await http::async_write_header(stream, serializer, into(ec));
     else
       co_await http::async_write(stream, serializer, into(ec));
+    if (!ec && in_pieces) co_await asio::async_write(stream, buffers_of(r.body, r.more), into(ec));
     co_return !ec;
   }
 
@@ -304,7 +318,7 @@ class Server final : public HttpServer {
 
   asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, std::shared_ptr<BodyRoom> room, bool keep,
                                unsigned version, bool head_only) {
-    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room));
+    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room), replies_);
     bool taken = false;
     const std::shared_ptr<void> at_end(nullptr, [this, exchange, &taken, &socket = stream.socket()](void*) {
       if (!taken) exchange->hang_up().cancel();
@@ -313,8 +327,7 @@ class Server final : public HttpServer {
       error_code ec;
       if (!counts_->stopped) socket.cancel(ec);  // the watch
     });
-    asio::post(workers_,
-               [this, exchange] { guarded([&] { application_.handle(exchange); }, [&](const char*) { exchange->give_up(); }); });
+    workers_.post([this, exchange] { guarded([&] { application_.handle(exchange); }, [&](const char*) { exchange->give_up(); }); });
     watch(stream.socket(), exchange);
     const bool chunks = version >= kChunkedVersion;  // before that the end of a stream is the connection's
     bool alive = true, open = true;
@@ -327,7 +340,7 @@ class Server final : public HttpServer {
       }
       switch (mail->kind) {
         case Mailbox::Mail::kReply:
-          alive = co_await write(stream, mail->reply, keep, version, head_only);
+          alive = co_await write(stream, std::move(mail->reply), keep, version, head_only);
           done = true;
           break;
         case Mailbox::Mail::kHead:
@@ -336,10 +349,11 @@ class Server final : public HttpServer {
         case Mailbox::Mail::kChunk: {
           stream.expires_after(std::chrono::seconds(kWriteSeconds));
           error_code ec;
+          const std::vector<asio::const_buffer> text = buffers_of(mail->text, mail->reply.more);
           if (chunks)
-            co_await asio::async_write(stream, http::make_chunk(asio::buffer(mail->text)), into(ec));
+            co_await asio::async_write(stream, http::make_chunk(text), into(ec));
           else
-            co_await asio::async_write(stream, asio::buffer(mail->text), into(ec));
+            co_await asio::async_write(stream, text, into(ec));
           alive = !ec;
           break;
         }
@@ -409,7 +423,7 @@ class Server final : public HttpServer {
   Application& application_;
   const std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
   bool accepting_ = false;
-  asio::thread_pool workers_;  // goes behind what waits in io_ and may hold a place in its order
+  Workers workers_, replies_{1};  // go behind what waits in io_ and may hold a place in their order
   asio::io_context io_{1};
   const asio::executor_work_guard<asio::io_context::executor_type> open_{io_.get_executor()};  // it runs until it is stopped
   tcp::acceptor acceptor_{io_};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTTP and websockets for an application that knows neither of them. One thread reads and writes; the application is called on workers and answers
-// from any thread, now or later. Boost.Beast stays inside of http.cc.
+// from any thread, now or later; large replies are made on one further thread. Boost.Beast stays inside of http.cc.
 //
 // Limits: a request's head must be there within 16 KiB and within `head_s`, counted for a connection's first request from its opening and for
 // further ones from their first byte. Its body must be there within `body_bytes` and within `body_s` plus the time that its size takes at
@@ -37,11 +37,15 @@ struct HttpRequest {
   }
 };
 
+/// A text in pieces. One that stands in it several times is there once.
+using Pieces = std::vector<std::shared_ptr<const std::string>>;
+
 struct HttpReply {
   int status = 200;
   std::string type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> header;
+  Pieces more = {};  // of the body, behind `body`
 };
 
 /// One request and its answer. Thread-safe. Exactly one of reply(), begin_stream() .. end() and give_up() is called; what comes after a
@@ -56,7 +60,11 @@ class Exchange {
   /// A body of unknown length, in chunks: server-sent events.
   virtual void begin_stream(HttpReply head) = 0;
   virtual void send(std::string chunk) = 0;
+  virtual void send(Pieces chunk) = 0;
   virtual void end() = 0;
+  /// What takes time, such as the text of a large reply: on a thread for that, one behind the other. What it throws gives the exchange up; of one
+  /// that is hung up, and behind the server's end, it is dropped.
+  virtual void later(std::function<void()> work) = 0;
   /// In place of what is left of an answer, where memory is too short for it: the connection closes.
   virtual void give_up() noexcept = 0;
 };

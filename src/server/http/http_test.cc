@@ -56,6 +56,15 @@ class Answers final : public Application {
       for (const char* piece : {"one", "two"}) exchange->send(piece);
       return exchange->end();
     }
+    if (exchange->request().path == "/pieces") {
+      const auto once = std::make_shared<const std::string>("again "), end = std::make_shared<const std::string>("end");
+      const Pieces pieces{once, once, end};
+      if (exchange->request().query != "stream") return exchange->reply({.body = "once, ", .more = pieces});
+      exchange->begin_stream({200, "text/plain", {}, {}});
+      exchange->send(pieces);
+      return exchange->end();
+    }
+    if (exchange->request().path == "/later") return at_later(exchange);
     exchange->reply({200, "text/plain", fmt::format("{} bytes", exchange->request().body.size()), {}});
   }
   bool handle_now(const HttpRequest& request, HttpReply& reply) override {
@@ -66,6 +75,7 @@ class Answers final : public Application {
   HttpReply error(int status, std::string_view message) override { return {status, "text/plain", std::string(message), {}}; }
 
   std::shared_ptr<SocketUser> user;
+  std::function<void(const std::shared_ptr<Exchange>&)> at_later;
 };
 
 class User final : public SocketUser {
@@ -113,6 +123,12 @@ class Line {
     out.resize(static_cast<size_t>(std::max<ssize_t>(0, n)));
     closed_ = n <= 0;
     return out;
+  }
+  /// What has come up to `last`, or within as long as receive() waits.
+  std::string receive_to(std::string_view last) {
+    std::string all;
+    for (std::string more = receive(); !more.empty(); more = all.ends_with(last) ? "" : receive()) all += more;
+    return all;
   }
   /// Seconds until the other side closes; what it still says is passed over.
   double until_closed() {
@@ -330,6 +346,52 @@ TEST_F(Http, ChunksHaveShortHeads) {
       open = line.send(piece) && line.receive(0ms).empty();
     EXPECT_LT(sent, size_t{8} << 20) << begin;
   }
+}
+
+/// A piece that stands in a text several times is held once, and written as often as it stands there.
+TEST_F(Http, TextsInPiecesAreWrittenWhole) {
+  listen({});
+  Line line(port());
+  ASSERT_TRUE(line.send("GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n"));
+  const std::string whole = line.receive_to("end");
+  EXPECT_NE(whole.find("Content-Length: 21\r\n"), std::string::npos) << whole;
+  EXPECT_TRUE(whole.ends_with("\r\n\r\nonce, again again end")) << whole;
+  ASSERT_TRUE(line.send("GET /pieces?stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  const std::string stream = line.receive_to("0\r\n\r\n");
+  EXPECT_TRUE(stream.ends_with("\r\n\r\nf\r\nagain again end\r\n0\r\n\r\n")) << stream;
+}
+
+/// What is put off waits for no worker, comes in order, ends its own exchange alone, and is dropped behind the server's end.
+TEST_F(Http, WhatIsPutOffIsDoneOnAThreadOfItsOwn) {
+  Gate go;
+  std::shared_ptr<Exchange> kept;
+  application.at_later = [&](const std::shared_ptr<Exchange>& exchange) {
+    if (exchange->request().query == "throws") return exchange->later([] { throw std::bad_alloc(); });
+    kept = exchange;
+    exchange->begin_stream({200, "text/plain", {}, {}});
+    exchange->later([exchange] { exchange->send("one"); });
+    exchange->later([exchange] {
+      exchange->send("two");
+      exchange->end();
+    });
+    go.wait();  // the only worker
+  };
+  listen({.workers = 1});
+  Line line(port());
+  ASSERT_TRUE(line.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n"));
+  const std::string all = line.receive_to("0\r\n\r\n");
+  EXPECT_TRUE(all.ends_with("3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")) << all;
+  go.open();
+  Line short_of_memory(port());
+  ASSERT_TRUE(short_of_memory.send("GET /later?throws HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_LT(short_of_memory.until_closed(), 10);
+  EXPECT_TRUE(answers());
+  server_->stop();
+  bool done = false;
+  kept->later([&] { done = true; });
+  EXPECT_FALSE(done);
+  kept.reset();
+  server_.reset();
 }
 
 /// Who speaks HTTP/1.0 knows no chunks: a stream's end is the connection's.

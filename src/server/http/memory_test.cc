@@ -50,6 +50,8 @@ class Echo final : public Application {
  public:
   bool admits(HttpRequest&, HttpReply&) override { return true; }
   void handle(std::shared_ptr<Exchange> exchange) override {
+    if (exchange->request().path == "/later")
+      return exchange->later([exchange] { exchange->reply({.body = "late", .more = {std::make_shared<const std::string>("r")}}); });
     if (exchange->request().path != "/stream") return exchange->reply({200, "text/plain", exchange->request().body, {}});
     exchange->begin_stream({200, "text/plain", {}, {}});
     for (int i = 0; i < 3; ++i) exchange->send(std::string(100, 'a'));
@@ -173,6 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"reply", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n" + std::string(299, 'b') + "c", "bc"},
                     Case{"chunked", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "abc"},
                     Case{"stream", "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n", "0\r\n\r\n"},
+                    Case{"later", "GET /later HTTP/1.1\r\nHost: x\r\n\r\n", "later"},
                     Case{"two", kNow.words + "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nend", "end"},
                     Case{"malformed", "GET /now HTTP/1.1\r\nbad\r\n\r\n", "well-formed"},
                     Case{"websocket",
