@@ -82,6 +82,8 @@ struct ServiceOptions {
   int32_t most_running = 64, most_waiting = 256;  // requests: at least 1, and at least 0
   double pass_budget_ms = 50;  // above 0: a pass that many share takes about so long at most: prompts are cut to what is left of it
   int64_t feature_bytes = int64_t{256} << 20;  // features of images, kept by content; 0: none
+  /// Pictures of requests that wait, made ready for the tower: with more of them a further request with pictures is refused as by a full queue.
+  int64_t picture_bytes = int64_t{2} << 30;
 };
 
 /// What a caller wants of a service beside the answer.

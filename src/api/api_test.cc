@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <future>
 #include <limits>
 #include <map>
 #include <new>
@@ -134,6 +135,41 @@ TEST(Doors, WhatCallbacksOfAServiceThrowEndsTheirAnswerAlone) {
   const auto after = service->answer(*scene);
   ASSERT_TRUE(after) << after.error().message;
   EXPECT_EQ(after->tokens, before->tokens);
+}
+
+/// Who waits holds its pictures, who runs has let them go.
+TEST(Doors, PicturesThatWaitHaveALimit) {
+  auto scene = request_of_scene(kScene);
+  auto engine = Engine::load(std::string(SLIP_SOURCE_DIR) + "/models/demo", {.threads = 2, .slots = 8192});
+  ASSERT_TRUE(scene && engine);
+  ASSERT_FALSE(scene->images.empty());
+  auto service = Service::start(std::move(*engine), {.most_running = 1, .picture_bytes = 1});
+  ASSERT_TRUE(service) << service.error().message;
+  const auto ask = [&](const Request& request, OnEvent on_event = {}) {
+    const auto told = std::make_shared<std::promise<Served>>();
+    service->submit(request, {}, std::move(on_event), [told](const Result<Answer>&, const Served& s) { told->set_value(s); });
+    return told->get_future();
+  };
+  std::promise<void> runs, may_end;
+  const std::shared_future<void> end = may_end.get_future().share();
+  bool first = true;
+  auto running = ask(*scene, [&](const Event& e) {
+    if (e.kind != Event::Kind::kPass || !std::exchange(first, false)) return;
+    runs.set_value();
+    end.wait();
+  });
+  runs.get_future().wait();
+  auto waits = ask(*scene), refused = ask(*scene);
+  ASSERT_EQ(refused.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  const Served full = refused.get();
+  EXPECT_EQ(full.fate, Fate::kFull);
+  EXPECT_GT(full.retry_after_s, 0);
+  Request without = *scene;
+  without.images.clear();
+  auto also_waits = ask(without);
+  may_end.set_value();
+  for (auto* each : {&running, &waits, &also_waits}) EXPECT_EQ(each->get().fate, Fate::kAnswered);
+  EXPECT_EQ(ask(*scene).get().fate, Fate::kAnswered) << "its room is given back";
 }
 
 TEST_F(Api, AnEngineRefusesToBeAskedFromItsOwnCallback) {

@@ -15,6 +15,7 @@
 #include "api/request/requests.h"
 #include "api/told.h"
 #include "base/content_hash.h"
+#include "base/room.h"
 #include "service/service.h"
 #include "slipstream/engine.h"
 
@@ -76,6 +77,7 @@ slip::Status check_options(const ServiceOptions& o) {
     return slip::usage_error("service: pass_budget_ms: expected a number above 0, got {}", o.pass_budget_ms);
   if (o.feature_bytes < 0)
     return slip::usage_error("service: feature_bytes: expected at least 0 (none are kept), got {}", o.feature_bytes);
+  if (o.picture_bytes < 0) return slip::usage_error("service: picture_bytes: expected at least 0, got {}", o.picture_bytes);
   return {};
 }
 
@@ -104,9 +106,10 @@ slip::RequestKind kind_of(const Request& r) {
 struct [[gnu::visibility("hidden")]] Service::Impl {
   Engine engine;
   std::string fingerprint;
+  slip::Room pictures;                     // of requests that wait, as the tower takes them
   std::unique_ptr<slip::Service> service;  // before the engine it ends
 
-  explicit Impl(Engine e) : engine(std::move(e)) {}
+  Impl(Engine e, int64_t picture_bytes) : engine(std::move(e)), pictures(picture_bytes) {}
   slip::Engine& inner() { return *engine.impl().engine; }
   const ModelInfo& info() const { return engine.info(); }
   /// As Engine::answer takes it.
@@ -123,21 +126,21 @@ struct [[gnu::visibility("hidden")]] Service::Impl {
     return slip::unsupported("service: expected the process that started it, got a fork of it, which has none of its threads");
   }
   Result<Prepared> prepare(const Request& asked);
-  /// Copies what it takes of the request; `on_done` is the caller's still where there is an error.
-  Result<slip::Ask> ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done);
+  /// Copies what it takes of the request; `on_done` is the caller's still where there is an error, and `refused` says whether it is a full queue's.
+  Result<slip::Ask> ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done, Served& refused);
   slip::Status preprocess(slip::Request & request);
 };
 
-/// On the caller's thread, so that the service's does passes alone.
+/// On the caller's thread, so that the service's does passes alone. The pictures themselves are let go, unless a draft model may want them.
 slip::Status Service::Impl::preprocess(slip::Request& request) {
   const bool blind = request.ego && !inner().task().cameras;
-  if (blind || request.images.empty()) return {};
-  for (const slip::Image& image : request.images) {
+  for (const slip::Image& image : blind ? std::span<const slip::Image>() : request.images) {
     SLIP_TRY_(request.context.cancel.check("encode", static_cast<int64_t>(request.grids.size()), "images"));
     SLIP_TRY(slip::PatchGrid grid, inner().model().preprocess(image));
     if (grid.content.empty()) grid.content = slip::content_hash(std::span<const float>(grid.values));
     request.grids.push_back(std::move(grid));
   }
+  if (!std::holds_alternative<slip::ModelSpec>(request.method.drafter)) request.images = {};
   return {};
 }
 
@@ -166,6 +169,17 @@ Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
 }
 
 namespace {
+
+/// What pictures of a request hold while it waits.
+int64_t picture_bytes_of(const slip::Request& request) {
+  size_t bytes = 0;
+  for (const slip::Image& image : request.images) bytes += image.rgb.size();
+  for (const slip::VideoClip& clip : request.videos)
+    for (const slip::Image& frame : clip.frames) bytes += frame.rgb.size();
+  for (const slip::PatchGrid& grid : request.grids)
+    bytes += grid.values.size() * sizeof(float) + (grid.source ? grid.source->image->rgb.size() : 0);
+  return static_cast<int64_t>(bytes);
+}
 
 /// A copy to show, without its pictures, which are large.
 slip::Request without_pictures(slip::Request& request) {
@@ -200,7 +214,7 @@ Result<Service> Service::start(Engine engine, const ServiceOptions& o, const Can
       return slip::unsupported(
           "service: expected the process that loaded the engine, got a fork of it, which has none of its threads");
     SLIP_TRY_(check_options(o));
-    auto impl = std::make_unique<Impl>(std::move(engine));
+    auto impl = std::make_unique<Impl>(std::move(engine), o.picture_bytes);
     impl->fingerprint = fingerprint_of(impl->info(), impl->inner().options().trajectory_head);
     const slip::ServiceOptions options{.most_running = o.most_running,
                                        .most_waiting = o.most_waiting,
@@ -214,13 +228,19 @@ Result<Service> Service::start(Engine engine, const ServiceOptions& o, const Can
 const ModelInfo& Service::info() const { return impl_->info(); }
 const std::string& Service::fingerprint() const { return impl_->fingerprint; }
 
-Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done) {
+Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms, OnEvent on_event, const OnDone& on_done,
+                                        Served& refused) {
   SLIP_TRY_(check_process());
   SLIP_TRY_(check_terms(terms));
   slip::Terms when = terms_from(terms);  // a deadline runs from here on
   const Request request = meant(given);
   SLIP_TRY(Prepared prepared, prepare(request));
   slip::Ask ask{.request = std::move(prepared.request), .terms = std::move(when), .done = {}, .kind = kind_of(request)};
+  if (const int64_t bytes = picture_bytes_of(ask.request); bytes > 0 && !(ask.pictures = pictures.take(bytes))) {
+    refused = served_from(service->outlook(ask.kind, ask.terms));
+    refused.fate = Fate::kFull;
+    return slip::resource_error("admit: expected room for the pictures of a further request, got a full queue");
+  }
   std::shared_ptr<api::Told> told;
   std::optional<api::GuardedEvents> guard;
   if (on_event) {
@@ -255,15 +275,15 @@ Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms
 
 void Service::submit(const Request& request, const Terms& terms, OnEvent on_event, OnDone on_done) {
   // What is thrown has not reached on_done: the service calls it last of all, and then nothing throws.
+  Served refused{.fate = Fate::kFailed};
   Status handed = api::bounded([&]() -> Status {
-    SLIP_TRY(slip::Ask ask, impl_->ask_of(request, terms, std::move(on_event), on_done));
+    SLIP_TRY(slip::Ask ask, impl_->ask_of(request, terms, std::move(on_event), on_done, refused));
     impl_->service->submit(std::move(ask));
     return {};
   });
   if (handed) return;
-  Served served;
-  served.fate = handed.error().kind == ErrorKind::kCancelled ? Fate::kCancelled : Fate::kFailed;
-  api::call_guarded("on_done", [&] { on_done(std::move(handed.error()), served); });
+  if (handed.error().kind == ErrorKind::kCancelled) refused.fate = Fate::kCancelled;
+  api::call_guarded("on_done", [&] { on_done(std::move(handed.error()), refused); });
 }
 
 Result<Answer> Service::answer(const Request& request, const Terms& terms, const OnEvent& on_event, Served* served) {

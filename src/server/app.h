@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/room.h"
 #include "server/http/http.h"
 #include "server/metrics.h"
 #include "server/openai_reply.h"
@@ -85,6 +86,7 @@ class App final : public Application {
   const AppOptions options_;
   Metrics metrics_;
   Sessions sessions_;
+  Room pictures_{int64_t{2} << 30};  // that are decoded, until they are ready for the tower
   std::atomic<slipstream::Service*> service_{nullptr};
   std::atomic<bool> draining_{false};
   std::atomic<int> under_way_{0}, arriving_{0};  // arriving_: questions whose bodies come, wait for a worker, or are read by one

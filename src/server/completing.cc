@@ -71,6 +71,18 @@ std::optional<Refusal> check_asked(CompletionRequest& request, slipstream::Servi
   return check_max_tokens(request, *most, allowed);
 }
 
+namespace {
+
+constexpr const char* kNoRoom = "admit: expected room for the pictures of a further request, got a full server";
+
+Refusal too_large(int64_t bytes, int64_t most) {
+  return {.message = fmt::format("images: expected pictures of at most {} bytes decoded, all together, got {}", most, bytes),
+          .param = "messages",
+          .code = "invalid_image"};
+}
+
+}  // namespace
+
 void Completing::start() {
   const auto refuse = [&](const Refusal& r, const char* reason) {
     app_.metrics_.rejected(reason);
@@ -103,6 +115,10 @@ void Completing::start() {
                              outlook),
                   outlook.fate == Fate::kFull ? "full" : "deadline");
   const auto decoding = Clock::now();
+  const int64_t bytes = decoded_bytes(request_.images);
+  if (bytes > app_.pictures_.most()) return refuse(too_large(bytes, app_.pictures_.most()), "bad_request");
+  const std::shared_ptr<void> room = app_.pictures_.take(bytes);  // until the service has taken them
+  if (!room) return refuse(refusal_of({ErrorKind::kResource, kNoRoom}, {.fate = Fate::kFull, .retry_after_s = 1}), "full");
   if (const auto wrong = decode_images(request_, app_.options_.allowed.images)) return refuse(*wrong, "bad_request");
   if (!request_.session.empty() && r.prediction.empty()) r.previous = app_.sessions_.last(session_name());
   r.cancel = exchange_->hang_up();
@@ -120,6 +136,7 @@ void Completing::start() {
           throw;
         }
       });
+  r.images = {};  // nobody looks at them any more
 }
 
 TokenBytes Completing::bytes_of() const {
@@ -137,7 +154,7 @@ void Completing::send(json::object object) { exchange_->send(event(object)); }
 void Completing::told(const slipstream::Event& e) {
   using Kind = slipstream::Event::Kind;
   const bool tells = e.kind == Kind::kText || e.kind == Kind::kField || e.kind == Kind::kPlan;
-  if (tells && first_ms_ == 0) first_ms_ = std::max(e.elapsed_ms, 1e-3);
+  if (tells && first_ms_ == 0) first_ms_ = std::max(ms_since(whole_), 1e-3);
   if (e.kind == Kind::kText) content_ += e.text;
   if (e.kind == Kind::kField && request_.partial) {
     auto value = parse_json(e.field->json, "value");
@@ -154,7 +171,7 @@ void Completing::told(const slipstream::Event& e) {
 /// The answer goes to its session before somebody can ask for the next one, and to the thread that makes the reply's text.
 void Completing::done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
   if (!answer) return fail(answer.error(), served);
-  app_.metrics_.answered(*answer, served, first_ms_, finish_reason(*answer));
+  app_.metrics_.answered(*answer, served, first_ms_, finish_reason(*answer), ms_since(whole_));
   const auto made = std::make_shared<const slipstream::Answer>(std::move(*answer));
   if (!request_.session.empty()) app_.sessions_.keep(session_name(), made);
   exchange_->later([self = shared_from_this(), made, served] { self->reply(*made, served); });

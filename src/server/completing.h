@@ -47,7 +47,7 @@ class Completing : public std::enable_shared_from_this<Completing> {
   const std::shared_ptr<Exchange> exchange_;
   CompletionRequest request_;
   const std::string key_;
-  const Clock::time_point begun_ = exchange_->request().arrived;
+  const Clock::time_point begun_ = exchange_->request().arrived, whole_ = exchange_->request().whole;
   ReplyHead head_;
   // What has been told so far, on the service's thread; then its reply's.
   bool streaming_ = false, sent_text_ = false;

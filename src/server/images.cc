@@ -150,6 +150,15 @@ Result<std::pair<int64_t, int64_t>> size_in_header(std::string_view b) {
   return *sides;
 }
 
+int64_t decoded_bytes(std::span<const std::string> images) {
+  constexpr int64_t kOfPixel = 6, kMostSide = 16384;  // larger ones are refused before they are decoded
+  int64_t bytes = 0;
+  for (const std::string& image : images)
+    if (const auto sides = size_in_header(image); sides && sides->first <= kMostSide && sides->second <= kMostSide)
+      bytes += kOfPixel * std::max<int64_t>(0, sides->first * sides->second);
+  return bytes;
+}
+
 Result<std::string> bytes_of_url(std::string_view url, const ImageLimits& limits) {
   if (url.starts_with("data:")) {
     const size_t comma = url.find(',');

@@ -2,6 +2,7 @@
 // Images of a request: data URLs, and files below a folder that the operator names. Nothing is ever fetched from a network.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ struct ImageLimits {
 Result<std::pair<int64_t, int64_t>> size_in_header(std::string_view bytes);
 /// The bytes of an image's URL. kBadInput for http(s) and anything else than data: and file:.
 Result<std::string> bytes_of_url(std::string_view url, const ImageLimits& limits);
+/// What the pictures of a request hold, decoded and copied once, as their heads say; of damaged ones nothing.
+int64_t decoded_bytes(std::span<const std::string> images);
 /// Header first, pixels then.
 Result<slipstream::Image> image_of_bytes(std::string_view bytes, std::string_view name, const ImageLimits& limits);
 

@@ -73,11 +73,15 @@ struct Metrics::Impl {
   prometheus::Counter& generation_tokens =
       counter("generation_tokens_total", "Tokens of answers, those of all rollouts and forced ones included");
   prometheus::Histogram& iteration = histogram("iteration_tokens_total", "Rows of a pass", kRows);
-  prometheus::Histogram& first =
-      histogram("time_to_first_token_seconds", "From a request's coming to its first field or text", kSeconds);
+  prometheus::Histogram& first = histogram(
+      "time_to_first_token_seconds",
+      "From when a request's whole body was there to its first field or text; its pictures, form and queue count", kSeconds);
   prometheus::Histogram& between = histogram("inter_token_latency_seconds", "Time of an answer per drawn token", kSeconds);
-  prometheus::Histogram& whole = histogram("e2e_request_latency_seconds", "From a request's coming to its end", kSeconds);
-  prometheus::Histogram& queued = histogram("request_queue_time_seconds", "Waiting for a place", kSeconds);
+  prometheus::Histogram& whole =
+      histogram("e2e_request_latency_seconds",
+                "From when a request's whole body was there to its answer's end; its pictures, form and queue count", kSeconds);
+  prometheus::Histogram& queued =
+      histogram("request_queue_time_seconds", "Waiting for a place, from when pictures and form are ready", kSeconds);
   prometheus::Histogram& prefill = histogram("request_prefill_time_seconds", "Images and prompt", kSeconds);
   prometheus::Histogram& decode = histogram("request_decode_time_seconds", "Drafting and verifying", kSeconds);
   prometheus::Counter& drafts = counter("spec_decode_num_drafts_total", "Rounds that verified something");
@@ -87,7 +91,8 @@ struct Metrics::Impl {
   prometheus::Counter& frames = counter("frames_superseded_total", "Frames of a session that a newer one took the place of");
   prometheus::Counter& nan = counter("nan_rows_total", "Rows whose numbers were none");
   prometheus::Histogram& pass_rows = histogram("pass_rows", "Rows of a pass", kRows);
-  prometheus::Histogram& ratio = histogram("predicted_to_actual_ratio", "Predicted over actual time of a request", kRatios);
+  prometheus::Histogram& ratio = histogram(
+      "predicted_to_actual_ratio", "Predicted over actual time of a request, from when pictures and form are ready", kRatios);
   prometheus::Histogram& draft_pass = histogram("pass_seconds", "Time of a pass", kSeconds, {{"kind", "draft"}});
   prometheus::Histogram& prompt_pass = histogram("pass_seconds", "Time of a pass", kSeconds, {{"kind", "prefill"}});
   prometheus::Histogram& decode_pass = histogram("pass_seconds", "Time of a pass", kSeconds, {{"kind", "decode"}});
@@ -103,10 +108,11 @@ void Metrics::passed(const slipstream::PassShared& p) {
   (p.draft ? m.draft_pass : p.prompt_rows > 0 ? m.prompt_pass : m.decode_pass).Observe(p.ms / 1000);
 }
 
-void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s, double first_ms, const char* reason) {
+void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s, double first_ms, const char* reason,
+                       double whole_ms) {
   Impl& m = *impl_;
   const slipstream::Statistics& n = a.statistics;
-  const double all_ms = s.queue_ms + s.run_ms;
+  const double served_ms = s.queue_ms + s.run_ms, all_ms = whole_ms > 0 ? whole_ms : served_ms;
   m.counter("request_success_total", "Requests that were answered", {{"finished_reason", reason}}).Increment();
   m.prompt_tokens.Increment(static_cast<double>(n.prompt_rows));
   m.generation_tokens.Increment(static_cast<double>(n.all_tokens));
@@ -125,7 +131,7 @@ void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s,
               {{"position", std::to_string(i)}})
         .Increment(static_cast<double>(n.accepted_at[i]));
   m.nan.Increment(static_cast<double>(n.nan_rows));
-  if (s.predicted_ms > 0 && all_ms > 0) m.ratio.Observe(s.predicted_ms / all_ms);
+  if (s.predicted_ms > 0 && served_ms > 0) m.ratio.Observe(s.predicted_ms / served_ms);
 }
 
 void Metrics::rejected(const char* reason) {

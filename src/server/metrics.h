@@ -14,9 +14,10 @@ class Metrics {
   Metrics(const std::string& prefix, const std::string& model);
   ~Metrics();
   void passed(const slipstream::PassShared& pass);
-  /// A request has come to its end. `first_field_ms`: from its submission to its first field or text, the queue included; 0 where none was told.
+  /// A request has come to its end. `first_field_ms`: from when all of it was there to its first field or text, pictures, form and queue
+  /// included; 0 where none was told. `whole_ms`: likewise to its end; 0: as long as the service had it.
   void answered(const slipstream::Answer& answer, const slipstream::Served& served, double first_field_ms,
-                const char* finished_reason);
+                const char* finished_reason, double whole_ms = 0);
   void rejected(const char* reason);
   void cancelled(const char* reason);
   /// A request that was admitted, or could not be, has ended without an answer. `kind`: of its error.

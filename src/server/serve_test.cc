@@ -275,6 +275,16 @@ TEST(Metrics, TheFirstTokensTimeHasTheQueueOnce) {
             "m:time_to_first_token_seconds_sum{model_name=\"demo\"} 0.5");
 }
 
+/// What comes before the service has a request counts for it, and not for what the service foresaw.
+TEST(Metrics, ARequestsTimeHasItsPicturesAndItsForm) {
+  Metrics metrics("m:", "demo");
+  metrics.answered({}, {.queue_ms = 200, .run_ms = 50, .predicted_ms = 125}, 0, "stop", 1000);
+  const std::string text = metrics.text(nullptr);
+  for (const char* name : {"m:e2e_request_latency_seconds_sum", "m:time_to_first_token_seconds_sum"})
+    EXPECT_EQ(line_of(text, name), fmt::format("{}{{model_name=\"demo\"}} 1", name)) << text;
+  EXPECT_EQ(line_of(text, "m:predicted_to_actual_ratio_sum"), "m:predicted_to_actual_ratio_sum{model_name=\"demo\"} 0.5") << text;
+}
+
 TEST(Metrics, CountWhatTheEngineFailed) {
   using slipstream::ErrorKind;
   using slipstream::Fate;

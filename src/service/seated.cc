@@ -64,6 +64,8 @@ Status Service::Seated::begin_encode() {
 
 void Service::Seated::end_encode() {
   if (service_.in_tower_ == this) service_.in_tower_ = nullptr;
+  asked_.ask.request.grids = {};
+  asked_.ask.pictures.reset();
 }
 
 Result<Lm*> Service::Seated::take(const Prompt& prompt, int64_t slots, const Method& method, DecodeContext& context) {

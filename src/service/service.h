@@ -68,6 +68,7 @@ struct Ask {
   Terms terms;
   std::function<void(Result<Answer>, const Served&)> done;
   RequestKind kind = {};
+  std::shared_ptr<void> pictures = {};  // somebody's count of the request's grids: both are let go when features stand for them
 };
 
 class Service {

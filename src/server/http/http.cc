@@ -282,6 +282,7 @@ class Server final : public HttpServer {
     if (ec) co_return co_await refuse_malformed(stream, ec);
     const bool keep = parser.get().keep_alive() && !counts_->draining, head_only = request.method == "HEAD";
     request.body = std::move(parser.get().body());
+    request.whole = Clock::now();
     HttpReply now;
     if (application_.handle_now(request, now)) co_return co_await write(stream, now, keep, version, head_only) && keep;
     co_return co_await answer(stream, std::move(request), room, keep, version, head_only) && keep;

@@ -29,7 +29,8 @@ struct HttpRequest {
   std::string method, path, query;            // path: without the query, percent-decoding left to whoever needs it
   std::map<std::string, std::string> header;  // names in lower case
   std::string body;
-  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // when its head was read
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // when its head was read ...
+  std::chrono::steady_clock::time_point whole = arrived;                             // ... and all of its body
   mutable std::shared_ptr<void> place;  // the application's, from admits() until who handles it lets go
   std::string_view field(const std::string& name) const {
     const auto at = header.find(name);

@@ -65,6 +65,11 @@ class Answers final : public Application {
       return exchange->end();
     }
     if (exchange->request().path == "/later") return at_later(exchange);
+    if (exchange->request().path == "/took") {
+      const auto took =
+          std::chrono::duration_cast<std::chrono::milliseconds>(exchange->request().whole - exchange->request().arrived);
+      return exchange->reply({200, "text/plain", fmt::format("{} ms", took.count()), {}});
+    }
     exchange->reply({200, "text/plain", fmt::format("{} bytes", exchange->request().body.size()), {}});
   }
   bool handle_now(const HttpRequest& request, HttpReply& reply) override {
@@ -242,6 +247,16 @@ TEST_F(Http, ABodyHasTimeByItsSize) {
   }
   EXPECT_TRUE(slower.closed());
   EXPECT_LT(seconds_since(begin), 8) << "though bytes come all the time";
+}
+
+TEST_F(Http, ARequestIsWholeWhenItsBodyIs) {
+  listen({});
+  Line line(port());
+  ASSERT_TRUE(line.send("POST /took HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na"));
+  std::this_thread::sleep_for(300ms);
+  ASSERT_TRUE(line.send("b"));
+  const std::string reply = line.receive_to(" ms");
+  EXPECT_GE(std::atoi(reply.c_str() + reply.rfind('\n') + 1), 250) << reply;
 }
 
 TEST_F(Http, ABodyThatStopsComingIsCutOff) {
