@@ -32,20 +32,32 @@ struct Counts {
   std::atomic<bool> draining{false}, stopped{false};
 };
 
-/// Room for a body, from when it is announced until its request is answered.
+/// Room for a body, which it takes as it comes, until its request is answered. It grows on the reading thread alone.
 class BodyRoom {
  public:
-  BodyRoom(std::shared_ptr<Counts> counts, uint64_t bytes) : counts_(std::move(counts)), bytes_(bytes) {
-    counts_->bodies += bytes_;
-  }
+  explicit BodyRoom(std::shared_ptr<Counts> counts) : counts_(std::move(counts)) {}
   ~BodyRoom() { counts_->bodies -= bytes_; }
   BodyRoom(const BodyRoom&) = delete;
   BodyRoom& operator=(const BodyRoom&) = delete;
+  uint64_t bytes() const { return bytes_; }
+  /// So many bytes from now on. False, and as it was, where all bodies would then hold more than `all`.
+  bool resize(uint64_t bytes, uint64_t all) {
+    if (bytes > bytes_ && counts_->bodies + (bytes - bytes_) > all) return false;
+    counts_->bodies += bytes - bytes_;  // modulo 2^64
+    bytes_ = bytes;
+    return true;
+  }
 
  private:
   const std::shared_ptr<Counts> counts_;
-  const uint64_t bytes_;
+  uint64_t bytes_ = 0;
 };
+/// Where a body's room is not enough for what has `come` of it and a piece more, twice as much: who announces much and sends little holds little.
+constexpr uint64_t kFirstPiece = uint64_t{64} << 10;
+inline uint64_t next_room(const BodyRoom& room, uint64_t come, uint64_t most) {
+  const uint64_t need = std::min(most, come + kFirstPiece);
+  return need <= room.bytes() ? room.bytes() : std::min(most, std::max(2 * room.bytes(), need));
+}
 
 /// A client's line, open as long as somebody holds it.
 struct Connection {

@@ -141,31 +141,37 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
     }
   }
 
-  /// A message and its room among the bodies of requests; null where it did not come to its end. Nobody says before how large a message is:
-  /// its first piece takes no room while it comes, and what comes behind that takes room for the largest one until its size is known. Where
-  /// there is no such room nothing is read.
+  /// A message and its room among the bodies of requests; null where it did not come to its end. Its first piece takes no room while it comes; what
+  /// comes behind that is not read before there is room for it.
   Awaitable<std::shared_ptr<BodyRoom>> read_message(Message& message, ErrorCode& ec) {
-    constexpr size_t kFirstPiece = size_t{64} << 10;
-    const std::shared_ptr<Counts>& counts = connection_->counts;
-    for (bool large = false; !large && !ec; large = message.size() >= kFirstPiece) {
+    const auto room = std::make_shared<BodyRoom>(connection_->counts);
+    do {
       co_await ws_.async_read_some(message, kFirstPiece - message.size(), into(ec));
-      if (!ec && ws_.is_message_done()) co_return std::make_shared<BodyRoom>(counts, message.size());
-    }
-    while (!ec && !ended_ && counts->bodies + options_.body_bytes > options_.all_bodies_bytes) {
-      boost::asio::steady_timer pause(io_, kBreath);
-      co_await pause.async_wait(into(ec));
-    }
-    if (ec || ended_) co_return nullptr;
-    auto room = std::make_shared<BodyRoom>(counts, options_.body_bytes);
-    boost::asio::steady_timer late(io_, end_of_body(options_, options_.body_bytes));
+    } while (!ec && !ws_.is_message_done() && message.size() < kFirstPiece);
+    if (!ec && !ws_.is_message_done() && !co_await read_rest(message, *room, ec)) co_return nullptr;
+    if (ec) co_return nullptr;
+    room->resize(message.size(), UINT64_MAX);  // it is there, whatever others hold
+    co_return room;
+  }
+  /// False where the connection ended, or the time for so large a message.
+  Awaitable<bool> read_rest(Message& message, BodyRoom& room, ErrorCode& ec) {
+    const auto end = end_of_body(options_, options_.body_bytes);
+    boost::asio::steady_timer late(io_, end);
     const auto coming = std::make_shared<bool>(true);  // the stream may be gone when the timer's word arrives
     late.async_wait([stream = &connection_->stream, coming = std::weak_ptr<bool>(coming)](ErrorCode stopped) {
       if (!stopped && !coming.expired()) stream->cancel();
     });
-    while (!ec && !ws_.is_message_done()) co_await ws_.async_read_some(message, options_.body_bytes, into(ec));
-    if (ec) co_return nullptr;
-    room.reset();
-    co_return std::make_shared<BodyRoom>(counts, message.size());
+    while (!ec && !ws_.is_message_done()) {
+      const uint64_t next = next_room(room, message.size(), options_.body_bytes);
+      while (!ended_ && !room.resize(next, options_.all_bodies_bytes)) {
+        if (std::chrono::steady_clock::now() >= end) co_return false;
+        boost::asio::steady_timer pause(io_, kBreath);
+        co_await pause.async_wait(into(ec));
+      }
+      if (ended_) co_return false;
+      co_await ws_.async_read_some(message, std::max<uint64_t>(1, next - message.size()), into(ec));
+    }
+    co_return !ec;
   }
 
   static Awaitable<void> write(std::shared_ptr<Conversation> self) {

@@ -66,6 +66,29 @@ std::vector<asio::const_buffer> buffers_of(const std::string& text, const Pieces
   return out;
 }
 
+/// A body that takes memory as it comes, where Beast's own takes what is announced.
+struct ComingBody {
+  using value_type = std::string;
+  class reader {
+   public:
+    template <bool kIsRequest, class Fields>
+    reader(http::header<kIsRequest, Fields>& /*head*/, std::string& body) : body_(body) {}
+    void init(const boost::optional<uint64_t>& /*announced*/, error_code& ec) { ec = {}; }
+    template <class Buffers>
+    size_t put(const Buffers& buffers, error_code& ec) {
+      ec = {};
+      for (const asio::const_buffer piece : beast::buffers_range_ref(buffers))
+        body_.append(static_cast<const char*>(piece.data()), piece.size());
+      return beast::buffer_bytes(buffers);
+    }
+    void finish(error_code& ec) { ec = {}; }
+
+   private:
+    std::string& body_;
+  };
+};
+using RequestParser = http::request_parser<ComingBody>;
+
 class Exchanged final : public Exchange, public std::enable_shared_from_this<Exchanged> {
  public:
   Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room, Workers& replies)
@@ -241,7 +264,7 @@ class Server final : public HttpServer {
   /// One request; whether another may follow.
   asio::awaitable<bool> one(const std::shared_ptr<Connection>& connection, beast::flat_buffer& buffer) {
     beast::tcp_stream& stream = connection->stream;
-    http::request_parser<http::string_body> parser;
+    RequestParser parser;
     parser.header_limit(16 << 10);
     parser.body_limit(options_.body_bytes);
     error_code ec;
@@ -260,32 +283,52 @@ class Server final : public HttpServer {
       co_await write(stream, refusal, false, version, request.method == "HEAD");
       co_return co_await linger(stream);
     }
-    if (websocket::is_upgrade(parser.get())) co_return co_await talk(connection, parser.release(), std::move(request));
-    const auto announced = parser.content_length();
-    const uint64_t bytes = announced ? *announced : parser.chunked() ? options_.body_bytes : 0;
-    if (bytes > 0 && counts_->bodies + bytes > options_.all_bodies_bytes) {
-      co_await write(stream, application_.error(503, "body: expected room for it beside those of others, got none"), false, version,
-                     false);
-      co_return co_await linger(stream);
-    }
-    const auto room = std::make_shared<BodyRoom>(counts_, bytes);
-    if (lower(request.field("expect")) == "100-continue") {
-      http::response<http::empty_body> go(http::status::continue_, version);
-      http::response_serializer<http::empty_body> serializer(go);
-      co_await http::async_write(stream, serializer, into(ec));
-    }
-    parser.eager(true);
-    for (const auto end = end_of_body(options_, bytes); !ec && !parser.is_done();) {
-      stream.expires_at(end_of_piece(end));
-      co_await http::async_read_some(stream, buffer, parser, into(ec));
-    }
-    if (ec) co_return co_await refuse_malformed(stream, ec);
+    if (websocket::is_upgrade(parser.get()))
+      co_return co_await talk(connection, http::request<http::string_body>(std::move(parser.release().base())), std::move(request));
+    const auto room = co_await read_body(stream, buffer, parser);
+    if (!room) co_return false;
     const bool keep = parser.get().keep_alive() && !counts_->draining, head_only = request.method == "HEAD";
     request.body = std::move(parser.get().body());
     request.whole = Clock::now();
     HttpReply now;
     if (application_.handle_now(request, now)) co_return co_await write(stream, now, keep, version, head_only) && keep;
     co_return co_await answer(stream, std::move(request), room, keep, version, head_only) && keep;
+  }
+
+  /// The body behind a head; null where it did not come to its end, or found no room beside those of others.
+  asio::awaitable<std::shared_ptr<BodyRoom>> read_body(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                                       RequestParser& parser) {
+    const auto announced = parser.content_length();
+    const uint64_t most = announced ? *announced : parser.chunked() ? options_.body_bytes : 0;
+    const auto room = std::make_shared<BodyRoom>(counts_);
+    // What is announced and would not fit now is refused before it comes.
+    bool fits = !announced || most == 0 || counts_->bodies + most <= options_.all_bodies_bytes;
+    error_code ec;
+    if (fits && lower({parser.get()[http::field::expect].data(), parser.get()[http::field::expect].size()}) == "100-continue") {
+      http::response<http::empty_body> go(http::status::continue_, parser.get().version());
+      http::response_serializer<http::empty_body> serializer(go);
+      co_await http::async_write(stream, serializer, into(ec));
+    }
+    parser.eager(true);
+    std::string& body = parser.get().body();
+    for (const auto end = end_of_body(options_, most); fits && !ec && !parser.is_done();) {
+      fits = room->resize(next_room(*room, body.size(), most), options_.all_bodies_bytes);
+      if (!fits) break;
+      body.reserve(room->bytes());
+      stream.expires_at(end_of_piece(end));
+      co_await http::async_read_some(stream, buffer, parser, into(ec));
+    }
+    if (!fits) {
+      body = {};
+      room->resize(0, 0);
+      co_await write(stream, application_.error(503, "body: expected room for it beside those of others, got none"), false,
+                     parser.get().version(), false);
+      co_await linger(stream);
+      co_return nullptr;
+    }
+    if (!ec) co_return room;
+    co_await refuse_malformed(stream, ec);
+    co_return nullptr;
   }
 
   asio::awaitable<bool> refuse_malformed(beast::tcp_stream& stream, error_code ec) {

@@ -8,8 +8,9 @@
 // have 64 KiB. A connection that was answered waits `idle_s` for its next request, or `head_s` where more than half of all `connections` are open. A reply, or a piece of a stream, must be taken within
 // 30 s. A message of a websocket has the limits of the largest body. Who hangs up is noticed at once: the exchange's token is cancelled.
 //
-// Bodies that come or are read by the application have `all_bodies_bytes` together, messages of websockets among them. A request that finds
-// no room is refused; a websocket is not read until there is.
+// Bodies that come or are read by the application have `all_bodies_bytes` together, messages of websockets among them. They take room as they
+// come, twice as much again and again. A request that finds none, or announces more than there is, is refused; a websocket is not read until
+// there is.
 #pragma once
 #include <chrono>
 #include <cstdint>

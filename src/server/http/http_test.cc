@@ -266,6 +266,40 @@ TEST_F(Http, ABodyThatStopsComingIsCutOff) {
   EXPECT_LT(line.until_closed(), 10);
 }
 
+/// Room is taken by what comes, not by what is announced.
+TEST_F(Http, WhoAnnouncesAndSendsNothingKeepsNobodyOut) {
+  constexpr size_t kBody = size_t{1} << 20;
+  listen({.body_bytes = kBody, .all_bodies_bytes = 2 * kBody});
+  std::vector<std::unique_ptr<Line>> idle;
+  for (int i = 0; i < 8; ++i) {
+    idle.push_back(std::make_unique<Line>(port()));
+    ASSERT_TRUE(idle.back()->send(post(kBody)));
+  }
+  std::this_thread::sleep_for(100ms);
+  Line line(port());
+  ASSERT_TRUE(line.send(post(kBody) + std::string(kBody, 'x')));
+  EXPECT_TRUE(line.receive_to("bytes").ends_with("1048576 bytes"));
+}
+
+TEST_F(Http, BodiesThatComeHaveTheirBoundTogether) {
+  constexpr size_t kBody = size_t{1} << 20;
+  listen({.body_bytes = kBody, .all_bodies_bytes = 2 * kBody});
+  Line first(port()), second(port());
+  const std::string almost(kBody - 1, 'x');
+  for (Line* line : {&first, &second}) ASSERT_TRUE(line->send(post(kBody)));
+  std::this_thread::sleep_for(100ms);
+  ASSERT_TRUE(first.send(almost));
+  Line third(port());
+  ASSERT_TRUE(third.send(post(kBody / 4) + "x"));
+  std::this_thread::sleep_for(100ms);
+  second.send(almost);
+  EXPECT_EQ(second.receive().substr(0, 12), "HTTP/1.1 503") << "the others hold more than the half";
+  ASSERT_TRUE(first.send("x"));
+  EXPECT_TRUE(first.receive_to("bytes").ends_with("1048576 bytes"));
+  ASSERT_TRUE(third.send(std::string(kBody / 4 - 1, 'x')));
+  EXPECT_TRUE(third.receive_to("bytes").ends_with("262144 bytes"));
+}
+
 TEST_F(Http, MessagesOfWebsocketsTakeRoomAmongBodies) {
   constexpr size_t kBody = 200'000;
   const auto user = std::make_shared<User>();
