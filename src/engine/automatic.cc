@@ -163,7 +163,7 @@ DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTa
 void Automatic::lend(const CostTable& costs) {
   lent_ = costs;
   costs_.reset();
-  known_.clear();
+  forget();
 }
 
 DraftLengthModel acceptance_of_head(const std::string& folder, const DraftLengthModel& own, const Form* form, bool& calibrated) {
@@ -228,7 +228,7 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
                   o.device, engine.model().pool().threads(), visible);
   if (costs_ && key == costs_key_) return {};
   watch_.other_prices();
-  known_.clear();
+  forget();
   rounds_.reset();
   times_ = {};  // of other passes
   costs_key_ = key;
@@ -271,7 +271,6 @@ std::string Automatic::forecasts_key(const Engine& engine, const Request& reques
 Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Request& request, const FormPtr& form,
                                                         const Prompt& prompt, const DecodeOptions& options, bool earlier,
                                                         const std::optional<HeadFacts>& head, const DecodeContext& context) {
-  constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
   const LmInfo& info = engine.model().lm().info();
@@ -326,8 +325,23 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   const std::optional<Foretold> kept = store.find(kept_as);
   SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits, kept ? &*kept : nullptr));
   if (!kept || !(*kept == k.choice->foretold())) store.keep(kept_as, k.choice->foretold());
-  if (known_.size() >= kMostKinds) known_.clear();
-  return known_.emplace(key, std::move(fresh)).first->second;
+  return keep(key, std::move(fresh));
+}
+
+std::shared_ptr<KindOfRequest> Automatic::keep(const std::string& key, std::shared_ptr<KindOfRequest> kind) {
+  constexpr size_t kMostKinds = 256, kMostBytes = size_t{256} << 20;
+  constexpr size_t kOfField = 20 << 10;  // what is known of a field's drafts, at most five times
+  const size_t fields = kind->form ? kind->form->form.fields().size() : 0;
+  const size_t bytes = key.size() + (kind->form ? bytes_of(*kind->form) : 0) + (fields + 1) * kOfField;
+  if (known_.size() >= kMostKinds || known_bytes_ + bytes > kMostBytes) forget();
+  const auto [at, is_new] = known_.emplace(key, std::move(kind));  // or another request's, who asked for the same meanwhile
+  if (is_new) known_bytes_ += bytes;
+  return at->second;
+}
+
+void Automatic::forget() {
+  known_.clear();
+  known_bytes_ = 0;
 }
 
 Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const Request& request, const FormPtr& form,
@@ -354,7 +368,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   if (by_head) {
     SLIP_TRY(context.draft_head, engine.resources_.own_head(engine, context.cancel));
     if (!context.draft_head) {  // it cannot be read: there is none from now on
-      known_.clear();
+      forget();
       return choose(engine, request, form, prompt, options, method, context, chosen);
     }
   }

@@ -67,7 +67,12 @@ class Automatic {
                                                const DecodeContext& context);
   std::string forecasts_key(const Engine& engine, const Request& request, const ForecastSettings& s, const std::string& kind) const;
 
+  /// Kinds are forgotten together, when they are many or large: their forms come from whoever asks.
+  std::shared_ptr<KindOfRequest> keep(const std::string& key, std::shared_ptr<KindOfRequest> kind);
+  void forget();
+
   std::map<std::string, std::shared_ptr<KindOfRequest>, std::less<>> known_;
+  size_t known_bytes_ = 0;
   std::optional<CostTable> costs_, lent_, rounds_;  // rounds_: of the model's own draft head
   std::string here_, costs_key_, rounds_key_, costs_from_;
   CostTimes times_;  // of a measurement that was cancelled

@@ -97,6 +97,38 @@ TEST(EngineForms, OfManySchemasTheOneUsedLongestAgoIsForgotten) {
   EXPECT_NE(form(1), second) << "nobody had asked for it since";
 }
 
+/// A few large ones take the room of many.
+TEST(EngineForms, OfLargeSchemasFewerAreKept) {
+  const auto engine = demo();
+  ASSERT_TRUE(engine);
+  const auto schema = [](int i, int values) {
+    std::string out = R"({"type":"object","properties":{"a":{"enum":[)";
+    for (int k = 0; k < values; ++k) out += fmt::format("{}\"v{}x{}\"", k ? "," : "", i, k);
+    return out + R"(]}},"required":["a"]})";
+  };
+  Forms unbounded(engine->model(), engine->task(), nullptr);
+  const auto large = unbounded.of_schema(schema(0, 200));
+  ASSERT_TRUE(large) << large.error().message;
+  const size_t bytes = bytes_of(**large) + schema(0, 200).size();
+  EXPECT_GT(bytes, 200U * sizeof(TokenRules::State));
+  Forms forms(engine->model(), engine->task(), nullptr, 3 * bytes + bytes / 2);
+  const auto form = [&](int i, int values) {
+    auto out = forms.of_schema(schema(i, values));
+    EXPECT_TRUE(out) << out.error().message;
+    return *out;
+  };
+  const FormPtr first = form(1, 200), second = form(2, 200), third = form(3, 200);
+  EXPECT_EQ(form(1, 200), first) << "three have room";
+  const FormPtr fourth = form(4, 200);
+  EXPECT_EQ(form(1, 200), first) << "it was used a moment ago";
+  EXPECT_EQ(form(3, 200), third);
+  EXPECT_EQ(form(4, 200), fourth);
+  EXPECT_NE(form(2, 200), second) << "nobody had asked for it since";
+  const FormPtr all = form(5, 2000);
+  EXPECT_EQ(form(5, 2000), all) << "one that is larger than all may be is kept alone";
+  EXPECT_NE(form(4, 200), fourth);
+}
+
 TEST(Turns, GoInTheOrderOfThoseWhoWait) {
   Turns turns;
   std::vector<int> order;
