@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -53,6 +55,44 @@ TEST(Memory, ARequestThatCannotBeCopiedIsToldOnce) {
     EXPECT_EQ(kind, ErrorKind::kResource) << first;
     EXPECT_EQ(fate, Fate::kFailed) << first;
   }
+}
+
+/// The service's thread goes on, and tells who is gone as soon as there are words for it.
+TEST(Memory, WhoIsDroppedFromTheLineWithoutMemoryIsToldLater) {
+  auto engine = Engine::load(std::string(SLIP_SOURCE_DIR) + "/models/demo", {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto service = Service::start(std::move(*engine), {.most_running = 1});
+  ASSERT_TRUE(service) << service.error().message;
+  Request words;
+  words.prompt = "go on";
+  words.form = "none";
+  words.max_tokens = 16;
+  words.decoder.preset = "ar";
+  std::promise<void> runs, waits;
+  CancelToken cancel;
+  int passes = 0;
+  service->on_pass([&](const PassShared&) {
+    if (++passes == 1) {
+      runs.set_value();
+      waits.get_future().wait();
+    } else if (passes == 2) {
+      cancel.cancel();
+      g_left = 0;  // the next allocation of this thread, which is about to look who waits
+    }
+  });
+  const auto ask = [&](const Request& request) {
+    const auto told = std::make_shared<std::promise<Served>>();
+    service->submit(request, {}, {}, [told](const Result<Answer>&, const Served& served) { told->set_value(served); });
+    return told->get_future();
+  };
+  auto running = ask(words);
+  runs.get_future().wait();
+  words.cancel = cancel;
+  auto dropped = ask(words);
+  waits.set_value();
+  EXPECT_EQ(dropped.get().fate, Fate::kCancelled);
+  EXPECT_EQ(running.get().fate, Fate::kAnswered);
+  EXPECT_GT(passes, 2);
 }
 
 }  // namespace

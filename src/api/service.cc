@@ -170,6 +170,16 @@ Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
 
 namespace {
 
+/// As api::bounded, also where there is no memory for the words of an error.
+template <class F>
+Result<Answer> in_memory(F&& work) {
+  try {
+    return api::bounded(std::forward<F>(work));
+  } catch (const std::bad_alloc&) {
+    return slip::Error{slip::ErrorKind::kResource, "no memory"};  // short enough to need none
+  }
+}
+
 /// What pictures of a request hold while it waits.
 int64_t picture_bytes_of(const slip::Request& request) {
   size_t bytes = 0;
@@ -258,7 +268,7 @@ Result<slip::Ask> Service::Impl::ask_of(const Request& given, const Terms& terms
   ask.done = [told, guard, asked = std::move(asked), shown = std::move(shown), impl = this, on_done](
                  slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
     Served how = served_from(served);
-    Result<Answer> result = api::bounded([&]() -> Result<Answer> {
+    Result<Answer> result = in_memory([&]() -> Result<Answer> {
       if (answer && told) told->end(*answer);
       if (guard)
         if (auto thrown = guard->thrown()) {

@@ -17,6 +17,25 @@ bool needs_helper(const Method& m) {
 
 }  // namespace
 
+Error no_memory() noexcept {
+  try {
+    return {ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"};
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::kResource, "no memory"};  // short enough to need none
+  }
+}
+
+void tell(Ask& ask, Result<Answer> answer, const Served& served) noexcept {
+  try {
+    ask.done(std::move(answer), served);
+  } catch (const std::exception&) {
+    try {
+      log(LogLevel::kError, "service: expected an answer to be handed out, got an exception (no memory?): it is lost");
+    } catch (const std::exception&) {  // nor for these words
+    }
+  }
+}
+
 Service::Seated::Seated(Service& service, Waiting& waiting)
     : service_(service), cancel_(waiting.cancel), fiber_([this] { body(); }) {
   asked_ = std::move(waiting);
@@ -28,7 +47,7 @@ void Service::Seated::body() {
   try {
     result_ = service_.engine_.run(asked_.ask.request, *this);
   } catch (const std::bad_alloc&) {
-    result_ = Error{ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"};
+    result_ = no_memory();
   } catch (const std::exception& e) {
     result_ = Error{ErrorKind::kInternal, fmt::format("internal error: {}", e.what())};
   }
@@ -120,13 +139,6 @@ Served Service::Seated::served() const {
   return s;
 }
 
-void Service::Seated::finish() {
-  const Served s = served();
-  try {
-    asked_.ask.done(std::move(*result_), s);
-  } catch (const std::bad_alloc&) {  // the others go on
-    log(LogLevel::kError, "service: expected memory to hand out an answer, got none: it is lost");
-  }
-}
+void Service::Seated::finish() { tell(asked_.ask, std::move(*result_), served()); }
 
 }  // namespace slip

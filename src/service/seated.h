@@ -13,6 +13,11 @@
 
 namespace slip {
 
+/// Words that need memory where there is some, and few where there is none.
+Error no_memory() noexcept;
+/// Calls `ask.done`; where that throws, as without memory, the answer is lost, and the others go on.
+void tell(Ask& ask, Result<Answer> answer, const Served& served) noexcept;
+
 class Service::Seated final : public Seat, public Pausable {
  public:
   enum State { kReady, kPass, kSlots, kTower, kPaused };

@@ -21,8 +21,6 @@ constexpr double kTowerShare = 0.5;            // of a pass's budget goes to sli
 constexpr double kLeastRetryS = 0.1;           // of refusals: who asks again sooner finds nothing changed
 constexpr double kCompanyStep = 0.25;          // a pass's weight in what draft lengths see of the load: no flapping between two
 
-Error no_memory() { return {ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"}; }
-
 }  // namespace
 
 Service::Service(Engine& engine, const ServiceOptions& options)
@@ -52,14 +50,13 @@ Service::~Service() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Service::refuse(Ask&& ask, const Served& served) {
-  const Fate fate = served.fate;
+Error Service::why(Fate fate) {
   const char* why = fate == Fate::kFull      ? "admit: expected room for a further request, got a full queue"
                     : fate == Fate::kTooLate ? "admit: expected a deadline that can be kept, got an earlier one"
                     : fate == Fate::kLate    ? "admit: expected to finish before the deadline, got 0 passes done"
                                              : "admit: expected to finish, got cancelled after 0 passes";
   const bool full = fate == Fate::kFull || fate == Fate::kTooLate;
-  ask.done(Error{full ? ErrorKind::kResource : ErrorKind::kCancelled, why}, served);
+  return {full ? ErrorKind::kResource : ErrorKind::kCancelled, why};
 }
 
 /// What the machine has to do before a request with these terms.
@@ -119,7 +116,7 @@ void Service::submit(Ask ask) {
   if (served.fate == Fate::kAnswered)
     wake_.notify_all();
   else
-    refuse(std::move(ask), served);
+    ask.done(why(served.fate), served);
 }
 
 ServiceLoad Service::load() const {
@@ -153,7 +150,7 @@ void Service::work() {
 
 /// Whether anything was done.
 bool Service::turn() {
-  drop_waiting();
+  drop_waiting_in_memory();
   admit_in_memory();
   const uint64_t before = next_since_ + static_cast<uint64_t>(merger_.passes());
   const size_t seated = seated_.size();
@@ -165,23 +162,31 @@ bool Service::turn() {
   return ran || paused || seated_.size() != seated || before != next_since_ + static_cast<uint64_t>(merger_.passes());
 }
 
-/// Those whom nobody waits for any more, and those who are late already.
-void Service::drop_waiting() {
-  std::vector<Waiting> dropped;
+/// The first whom nobody waits for any more, or who is late already; whether there was one. std::bad_alloc leaves it where it waits.
+bool Service::drop_waiting() {
+  std::optional<Waiting> dropped;
+  std::optional<Error> words;
+  Fate fate = Fate::kCancelled;
   {
     const std::lock_guard lock(mutex_);
-    for (auto at = waiting_.begin(); at != waiting_.end();) {
-      if (!at->cancel.cancelled() && !at->cancel.late()) {
-        ++at;
-        continue;
-      }
-      dropped.push_back(std::move(*at));
-      at = waiting_.erase(at);
-    }
+    const auto at = std::ranges::find_if(waiting_, [](const Waiting& w) { return w.cancel.cancelled() || w.cancel.late(); });
+    if (at == waiting_.end()) return false;
+    if (Clock::now() >= at->ask.terms.deadline) fate = Fate::kLate;
+    words = why(fate);
+    dropped = std::move(*at);
+    waiting_.erase(at);
   }
-  for (Waiting& w : dropped) {
-    const Fate fate = Clock::now() >= w.ask.terms.deadline ? Fate::kLate : Fate::kCancelled;
-    refuse(std::move(w.ask), {.fate = fate, .queue_ms = ms_since(w.since), .predicted_ms = w.predicted_ms});
+  tell(dropped->ask, std::move(*words),
+       {.fate = fate, .queue_ms = ms_since(dropped->since), .predicted_ms = dropped->predicted_ms});
+  return true;
+}
+
+/// Memory comes back when others end: who cannot be told so is told later.
+void Service::drop_waiting_in_memory() {
+  try {
+    while (drop_waiting()) {
+    }
+  } catch (const std::bad_alloc&) {
   }
 }
 
@@ -226,7 +231,7 @@ void Service::admit_in_memory() {
     first = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
   }
-  first->ask.done(no_memory(), {.fate = Fate::kFailed});
+  tell(first->ask, no_memory(), {.fate = Fate::kFailed});
 }
 
 void Service::resume_ready() {
@@ -268,10 +273,11 @@ void Service::finish() {
     }
     const std::unique_ptr<Seated> ended = std::move(*at);
     at = seated_.erase(at);
-    shares_.used(ended->terms().key, ended->machine_ms());
-    if (ended->answered()) {
+    try {
+      shares_.used(ended->terms().key, ended->machine_ms());
       const std::lock_guard lock(mutex_);
-      experience_.seen(ended->kind(), ended->what_it_took(), cost_, Clock::now());
+      if (ended->answered()) experience_.seen(ended->kind(), ended->what_it_took(), cost_, Clock::now());
+    } catch (const std::bad_alloc&) {  // what is not learned of it is learned of others
     }
     tell_load();  // before its caller is told, who may ask again at once
     ended->finish();

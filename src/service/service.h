@@ -101,7 +101,8 @@ class Service {
   Service(Engine& engine, const ServiceOptions& options);
   void work();
   bool turn();
-  void drop_waiting();
+  bool drop_waiting();
+  void drop_waiting_in_memory();
   void admit();
   void admit_in_memory();
   void resume_ready();
@@ -114,7 +115,7 @@ class Service {
   double backlog_ms(const Terms& terms) const;
   Served take(Ask& ask);
   Served outlook_locked(const RequestKind& kind, const Terms& terms) const;
-  static void refuse(Ask&& ask, const Served& served);
+  static Error why(Fate fate);  // it ends without an answer
   size_t next_waiting() const;
 
   Engine& engine_;
