@@ -81,6 +81,14 @@ Refusal too_large(int64_t bytes, int64_t most) {
           .code = "invalid_image"};
 }
 
+Refusal out_of_time() {
+  return {.status = 503,
+          .message = "server: expected time to finish the answer, got none left: it drains",
+          .type = "overloaded_error",
+          .code = "draining",
+          .retry_after_s = 1};
+}
+
 }  // namespace
 
 void Completing::start() {
@@ -254,7 +262,9 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
 void Completing::fail(const slipstream::Error& error, const slipstream::Served& served) {
   const bool late = served.fate == Fate::kLate;
   app_.metrics_.failed(served.fate, error.kind);
-  const Refusal refusal = refusal_of(app_.outward(error), served);
+  // Who waits for it still is told, at the end of the server's time.
+  const Refusal refusal =
+      served.fate == Fate::kCancelled && app_.draining() ? out_of_time() : refusal_of(app_.outward(error), served);
   const bool partial = late && request_.partial;
   if (!request_.stream || (!streaming_ && !partial)) {
     if (partial)

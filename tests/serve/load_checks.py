@@ -176,6 +176,20 @@ def sigterm_drains(server_unused):
         expect(ends == ["[DONE]"] * 6, f"accepted streams end in [DONE]: {ends}")
 
 
+@check
+def streams_that_outlast_a_drain_are_told(server_unused):
+    """An error and the end mark, where the time that SIGTERM leaves is too short."""
+    with Server(BINARY, MODEL, "--drain-timeout", "0") as server:
+        ask = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 400, "temperature": 1.5, "seed": 3, "n": 16}
+        told = []
+        for e in server.events(ask, stream_options={"include_fields": True}, slipstream={"decoder": "ar"}):
+            if not told:
+                server.terminate()
+            told.append(e)
+        expect(len(told) > 2 and told[-1] == "[DONE]" and told[-2].get("error", {}).get("code") == "draining", f"the end of a stream: {told[-2:]}")
+        expect(server.process.wait(30) == 0, f"exit {server.process.returncode}")
+
+
 def stream_beside_prompts(server, name, prompts):
     """A stream of text, a token a pass, and long prompts that come when it has begun: when each token came, and between which of them each prompt ran."""
     tokens, spans = [], []

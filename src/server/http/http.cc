@@ -91,8 +91,8 @@ using RequestParser = http::request_parser<ComingBody>;
 
 class Exchanged final : public Exchange, public std::enable_shared_from_this<Exchanged> {
  public:
-  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room, Workers& replies)
-      : request_(std::move(request)), room_(std::move(room)), replies_(replies), box(io) {}
+  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room, Workers& replies, const CancelToken& all)
+      : request_(std::move(request)), room_(std::move(room)), replies_(replies), hang_up_(CancelToken::child_of(all)), box(io) {}
   const HttpRequest& request() const override { return request_; }
   CancelToken& hang_up() override { return hang_up_; }
   void reply(HttpReply r) override { box.put({Mailbox::Mail::kReply, std::move(r), {}}); }
@@ -106,16 +106,21 @@ class Exchanged final : public Exchange, public std::enable_shared_from_this<Exc
   void end() override { box.put({Mailbox::Mail::kEnd, {}, {}}); }
   void later(std::function<void()> work) override {
     replies_.post([self = shared_from_this(), work = std::move(work)] {
-      if (!self->hang_up_.cancelled()) guarded(work, [&](const char*) { self->give_up(); });
+      if (!self->gone_) guarded(work, [&](const char*) { self->give_up(); });
     });
   }
   void give_up() noexcept override { box.close(); }
+  void hear_hang_up() {
+    gone_ = true;
+    hang_up_.cancel();
+  }
 
  private:
   HttpRequest request_;
   const std::shared_ptr<BodyRoom> room_;
   Workers& replies_;
   CancelToken hang_up_;
+  std::atomic<bool> gone_{false};
 
  public:
   Mailbox box;
@@ -168,6 +173,7 @@ class Server final : public HttpServer {
       acceptor_.close(ec);
     });
     counts_->draining = true;
+    time_is_up_.cancel();
   }
   int open_connections() const override { return counts_->open; }
 
@@ -362,10 +368,10 @@ class Server final : public HttpServer {
 
   asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, std::shared_ptr<BodyRoom> room, bool keep,
                                unsigned version, bool head_only) {
-    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room), replies_);
+    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room), replies_, time_is_up_);
     bool taken = false;
     const std::shared_ptr<void> at_end(nullptr, [this, exchange, &taken, &socket = stream.socket()](void*) {
-      if (!taken) exchange->hang_up().cancel();
+      if (!taken) exchange->hear_hang_up();
       exchange->box.shut();
       exchange->watched = false;
       error_code ec;
@@ -431,7 +437,7 @@ class Server final : public HttpServer {
   static void look(tcp::socket& socket, const std::shared_ptr<Exchanged>& exchange) {
     if (!exchange->watched) return;
     if (is_gone(socket)) {
-      exchange->hang_up().cancel();
+      exchange->hear_hang_up();
       return exchange->box.put({Mailbox::Mail::kClose, {}, {}});
     }
     const auto pause = std::make_shared<asio::steady_timer>(socket.get_executor(), kBreath);
@@ -466,6 +472,7 @@ class Server final : public HttpServer {
   const HttpOptions options_;
   Application& application_;
   const std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
+  CancelToken time_is_up_;  // for what is under way
   bool accepting_ = false;
   Workers workers_, replies_{1};  // go behind what waits in io_ and may hold a place in their order
   asio::io_context io_{1};

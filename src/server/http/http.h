@@ -56,7 +56,7 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual const HttpRequest& request() const = 0;
-  /// Cancelled when the other side has gone.
+  /// Cancelled when the other side has gone, or the server has no more time for what is under way.
   virtual CancelToken& hang_up() = 0;
   virtual void reply(HttpReply reply) = 0;
   /// A body of unknown length, in chunks: server-sent events.
@@ -64,8 +64,8 @@ class Exchange {
   virtual void send(std::string chunk) = 0;
   virtual void send(Pieces chunk) = 0;
   virtual void end() = 0;
-  /// What takes time, such as the text of a large reply: on a thread for that, one behind the other. What it throws gives the exchange up; of one
-  /// that is hung up, and behind the server's end, it is dropped.
+  /// What takes time, such as the text of a large reply: on a thread for that, one behind the other. What it throws gives the exchange up; where the
+  /// other side has gone, and behind the server's end, it is dropped.
   virtual void later(std::function<void()> work) = 0;
   /// In place of what is left of an answer, where memory is too short for it: the connection closes.
   virtual void give_up() noexcept = 0;
@@ -122,7 +122,7 @@ class HttpServer {
   /// Ends all connections.
   virtual ~HttpServer() = default;
   virtual uint16_t port() const = 0;
-  /// No further connections; those that are open end with what is under way.
+  /// No further connections. What is under way has had its time: its tokens are cancelled, and what is then said of it is still written.
   virtual void stop_accepting() = 0;
   virtual int open_connections() const = 0;
   /// Ends all connections and calls no application any more. What others still say to exchanges is dropped.

@@ -443,6 +443,55 @@ TEST_F(Http, WhatIsPutOffIsDoneOnAThreadOfItsOwn) {
   server_.reset();
 }
 
+/// What is under way when the server's time is up hears of it, and can still say so; who has gone is told nothing.
+TEST_F(Http, WhatIsUnderWayAtTheEndHasALastWord) {
+  std::shared_ptr<Exchange> kept;
+  Gate came;
+  application.at_later = [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin_stream({200, "text/plain", {}, {}});
+    exchange->send("begin");
+    kept = exchange;
+    came.open();
+  };
+  listen({});
+  Line line(port());
+  ASSERT_TRUE(line.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(came.wait());
+  EXPECT_TRUE(line.receive_to("begin\r\n").ends_with("begin\r\n"));
+  EXPECT_FALSE(kept->hang_up().cancelled());
+  server_->stop_accepting();
+  EXPECT_TRUE(kept->hang_up().cancelled());
+  kept->later([kept] {
+    kept->send("the end");
+    kept->end();
+  });
+  EXPECT_EQ(line.receive_to("0\r\n\r\n"), "7\r\nthe end\r\n0\r\n\r\n");
+  kept.reset();
+  server_.reset();
+}
+
+TEST_F(Http, WhatIsPutOffForWhoHasGoneIsDropped) {
+  std::shared_ptr<Exchange> kept;
+  Gate came;
+  application.at_later = [&](const std::shared_ptr<Exchange>& exchange) {
+    kept = exchange;
+    came.open();
+  };
+  listen({});
+  Line line(port());
+  ASSERT_TRUE(line.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(came.wait());
+  line.hang_up();
+  for (const auto begin = Clock::now(); !kept->hang_up().cancelled() && seconds_since(begin) < 20;)
+    std::this_thread::sleep_for(1ms);
+  std::atomic<bool> done{false};
+  kept->later([&] { done = true; });
+  kept.reset();
+  server_->stop();  // behind all that was put off
+  EXPECT_FALSE(done);
+  server_.reset();
+}
+
 /// Who speaks HTTP/1.0 knows no chunks: a stream's end is the connection's.
 TEST_F(Http, StreamsOfOlderClientsEndWithTheConnection) {
   listen({});
