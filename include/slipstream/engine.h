@@ -112,6 +112,8 @@ struct Served {
   double queue_ms = 0, run_ms = 0;
   double predicted_ms = 0;   // at admission, to its end, of refused ones too; 0: nothing was known of its kind
   double retry_after_s = 0;  // of refusals
+  int64_t prompt_rows = 0,
+          kept_rows = 0;  // of its prompt, images included, and of these that were kept from another's; 0: it did not come so far
 };
 
 /// One pass that several requests shared.

@@ -61,7 +61,7 @@ std::string fingerprint_of(const ModelInfo& info, const std::string& head) {
 }
 
 Served served_from(const slip::Served& s) {
-  return {static_cast<Fate>(s.fate), s.queue_ms, s.run_ms, s.predicted_ms, s.retry_after_s};
+  return {static_cast<Fate>(s.fate), s.queue_ms, s.run_ms, s.predicted_ms, s.retry_after_s, s.prompt_rows, s.kept_rows};
 }
 
 /// A NaN is on neither side of a bound.

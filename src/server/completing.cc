@@ -163,6 +163,7 @@ void Completing::told(const slipstream::Event& e) {
   using Kind = slipstream::Event::Kind;
   const bool tells = e.kind == Kind::kText || e.kind == Kind::kField || e.kind == Kind::kPlan;
   if (tells && first_ms_ == 0) first_ms_ = std::max(ms_since(whole_), 1e-3);
+  so_far_.take(e);
   if (e.kind == Kind::kText) content_ += e.text;
   if (e.kind == Kind::kField && request_.partial) {
     auto value = parse_json(e.field->json, "value");
@@ -250,42 +251,81 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
     send(std::move(end));
   else
     exchange_->send(with_log_probs(event(end), request_.choices, log_probs));
-  if (request_.include_usage) {
-    json::object usage = chunk(head_, {});
-    usage["usage"] = usage_of(answer, request_);
-    send(std::move(usage));
-  }
+  send_usage(usage_of(answer, request_));
+  Completing::end();
+}
+
+void Completing::send_usage(json::object usage) {
+  if (!request_.include_usage) return;
+  json::object out = chunk(head_, {});
+  out["usage"] = std::move(usage);
+  send(std::move(out));
+}
+
+void Completing::end() {
   exchange_->send(std::string(kDone));
   exchange_->end();
 }
 
+void SoFar::take(const slipstream::Event& e) {
+  statistics_.tokens = statistics_.all_tokens = std::max(statistics_.tokens, e.tokens);
+  if (e.kind != slipstream::Event::Kind::kPass) return;
+  statistics_.tested = e.tested;
+  statistics_.accepted = e.accepted;
+}
+
+json::object SoFar::usage(const CompletionRequest& request, const slipstream::Served& served) const {
+  slipstream::Answer answer;
+  answer.statistics = statistics_;
+  answer.statistics.prompt_rows = served.prompt_rows;
+  answer.statistics.reused_rows = served.kept_rows;
+  return usage_of(answer, request);
+}
+
+json::object with_choices(json::object reply, int32_t choices) {
+  json::array& all = reply.at("choices").as_array();
+  const json::value first = all.front();
+  for (int32_t i = 1; i < choices; ++i) {
+    json::object one = first.as_object();
+    one["index"] = i;
+    all.emplace_back(std::move(one));
+  }
+  return reply;
+}
+
 void Completing::fail(const slipstream::Error& error, const slipstream::Served& served) {
-  const bool late = served.fate == Fate::kLate;
   app_.metrics_.failed(served.fate, error.kind);
+  if (served.fate == Fate::kLate && request_.partial) return tell_part(served);
   // Who waits for it still is told, at the end of the server's time.
   const Refusal refusal =
       served.fate == Fate::kCancelled && app_.draining() ? out_of_time() : refusal_of(app_.outward(error), served);
-  const bool partial = late && request_.partial;
-  if (!request_.stream || (!streaming_ && !partial)) {
-    if (partial)
-      return exchange_->reply(
-          {200,
-           "application/json",
-           slipstream::to_valid_utf8(json::serialize(partial_completion(head_, content_, fields_, plan_, served))),
-           {}});
-    return exchange_->reply(App::refuse(refusal));
+  if (!streaming_) return exchange_->reply(App::refuse(refusal));
+  send_usage(so_far_.usage(request_, served));  // before the error, behind which clients read nothing
+  send(error_body(refusal));
+  end();
+}
+
+/// What was certain when the deadline passed. Greedy choices are copies; of rollouts no text is told before they end.
+void Completing::tell_part(const slipstream::Served& served) {
+  const json::object usage = so_far_.usage(request_, served);
+  if (!request_.stream) {
+    json::object out = with_choices(partial_completion(head_, content_, fields_, plan_, served), request_.choices);
+    out["usage"] = usage;
+    return exchange_->reply({200, "application/json", slipstream::to_valid_utf8(json::serialize(out)), {}});
   }
   begin_stream();
-  if (partial) {
-    json::object end = chunk(head_, {text_choice(head_, 0, "", !sent_text_, "length")});
-    end["partial"] = true;
-    end["slipstream"] = partial_part(fields_, plan_, served);
-    send(std::move(end));
-  } else {
-    send(error_body(refusal));
+  json::array ends;
+  for (int32_t i = 0; i < request_.choices; ++i) {
+    const bool told = i == 0 ? sent_text_ : !content_.empty();
+    if (i > 0 && told) send(chunk(head_, {text_choice(head_, i, content_, true)}));
+    ends.emplace_back(text_choice(head_, i, "", !told, "length"));
   }
-  exchange_->send(std::string(kDone));
-  exchange_->end();
+  json::object last = chunk(head_, std::move(ends));
+  last["partial"] = true;
+  last["slipstream"] = partial_part(fields_, plan_, served);
+  send(std::move(last));
+  send_usage(usage);
+  end();
 }
 
 }  // namespace slip::server

@@ -23,6 +23,20 @@ std::optional<Refusal> check_asked(CompletionRequest& request, slipstream::Servi
 /// A reply's text, whose first `choices` choices have no `logprobs`, with these in each of them; they are there once. `log_probs`: JSON.
 Pieces with_log_probs(std::string_view text, int32_t choices, std::string_view log_probs);
 
+/// Tokens and drafts of an answer that may not come to its end.
+class SoFar {
+ public:
+  void take(const slipstream::Event& event);
+  /// Their `usage`, with the rows of the prompt where it has run.
+  json::object usage(const CompletionRequest& request, const slipstream::Served& served) const;
+
+ private:
+  slipstream::Statistics statistics_;
+};
+
+/// A reply of one choice with so many of them, which differ in their index alone.
+json::object with_choices(json::object reply, int32_t choices);
+
 class Completing : public std::enable_shared_from_this<Completing> {
  public:
   Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionRequest request, std::string key);
@@ -39,6 +53,9 @@ class Completing : public std::enable_shared_from_this<Completing> {
   void send(json::object object);
   void end_stream(const slipstream::Answer& answer, const slipstream::Served& served);
   void send_rest(const slipstream::Answer& answer);
+  void send_usage(json::object usage);
+  void end();
+  void tell_part(const slipstream::Served& served);
   void fail(const slipstream::Error& error, const slipstream::Served& served);
   TokenBytes bytes_of() const;
   std::string session_name() const { return key_ + "\n" + request_.session; }
@@ -55,6 +72,7 @@ class Completing : public std::enable_shared_from_this<Completing> {
   std::string content_;
   json::object fields_;
   PlanSoFar plan_;
+  SoFar so_far_;
   std::shared_ptr<void> under_way_;
 };
 

@@ -300,6 +300,36 @@ TEST(Metrics, CountWhatTheEngineFailed) {
   EXPECT_EQ(text.find("kind=\"cancelled\""), std::string::npos) << "who hangs up and who is late have counters of their own";
 }
 
+TEST(Completing, UsageOfAPartIsWhatWasDecidedOfIt) {
+  using Kind = slipstream::Event::Kind;
+  CompletionRequest request;
+  request.choices = 2;
+  SoFar so_far;
+  so_far.take({.kind = Kind::kPass, .tokens = 5, .tested = 4, .accepted = 3});
+  so_far.take({.kind = Kind::kText, .text = "x", .tokens = 7});
+  so_far.take({.kind = Kind::kPrefill});
+  const json::object usage = so_far.usage(request, {.prompt_rows = 100, .kept_rows = 30});
+  EXPECT_EQ(usage.at("prompt_tokens"), 100);
+  EXPECT_EQ(usage.at("prompt_tokens_details").at("cached_tokens"), 30);
+  EXPECT_EQ(usage.at("completion_tokens"), 14) << "copies count as often as they are told";
+  EXPECT_EQ(usage.at("total_tokens"), 114);
+  EXPECT_EQ(usage.at("completion_tokens_details").at("accepted_prediction_tokens"), 3);
+  EXPECT_EQ(usage.at("completion_tokens_details").at("rejected_prediction_tokens"), 1);
+}
+
+TEST(Completing, APartHasAsManyChoicesAsWereAskedFor) {
+  const ReplyHead head = reply_head(true, "demo", "print");
+  const json::object reply = with_choices(partial_completion(head, "begin", {}, {}, {}), 3);
+  const json::array& choices = reply.at("choices").as_array();
+  ASSERT_EQ(choices.size(), 3U);
+  for (int64_t i = 0; i < 3; ++i) {
+    const json::value& one = choices[static_cast<size_t>(i)];
+    EXPECT_EQ(one.at("index"), i);
+    EXPECT_EQ(one.at("message").at("content"), "begin");
+    EXPECT_EQ(one.at("finish_reason"), "length");
+  }
+}
+
 /// Copies of one answer share the text of their log-probabilities, whatever stands in their own.
 TEST(Completing, LogProbabilitiesOfCopiesAreThereOnce) {
   const ReplyHead head = reply_head(true, "demo", "print");

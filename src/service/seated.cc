@@ -131,6 +131,8 @@ Served Service::Seated::served() const {
   s.queue_ms = std::chrono::duration<double, std::milli>(begun_ - asked_.since).count();
   s.run_ms = ms_since(begun_);
   s.predicted_ms = asked_.predicted_ms;
+  s.prompt_rows = prompt_rows_;
+  s.kept_rows = kept_rows_;
   if (answered()) return s;
   if (result_->error().kind != ErrorKind::kCancelled)
     s.fate = Fate::kFailed;

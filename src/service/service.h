@@ -42,8 +42,9 @@ enum class Fate : uint8_t {
 struct Served {
   Fate fate = Fate::kAnswered;
   double queue_ms = 0, run_ms = 0;
-  double predicted_ms = 0;   // at admission, from then to its end, of refused ones too; 0: nothing was known
-  double retry_after_s = 0;  // of refusals
+  double predicted_ms = 0;                 // at admission, from then to its end, of refused ones too; 0: nothing was known
+  double retry_after_s = 0;                // of refusals
+  int64_t prompt_rows = 0, kept_rows = 0;  // of those that came so far; kept: found, and not run again
 };
 
 struct PassTold {

@@ -256,7 +256,7 @@ def other_sites_and_types_are_refused(server):
 def large_bodies_have_a_limit_together(server):
     """512 MiB hold 16 bodies of 31 MiB that have come but for a byte, and no 17th; what is left over is for small bodies of requests that are just
     ending. Who announces a body and sends nothing keeps out nobody."""
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (31 << 20)
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (31 << 20)
     idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(20)]
     [s.sendall(head) for s in idle]
     time.sleep(0.3)
