@@ -73,14 +73,6 @@ std::optional<Refusal> check_asked(CompletionRequest& request, slipstream::Servi
 
 namespace {
 
-constexpr const char* kNoRoom = "admit: expected room for the pictures of a further request, got a full server";
-
-Refusal too_large(int64_t bytes, int64_t most) {
-  return {.message = fmt::format("images: expected pictures of at most {} bytes decoded, all together, got {}", most, bytes),
-          .param = "messages",
-          .code = "invalid_image"};
-}
-
 Refusal out_of_time() {
   return {.status = 503,
           .message = "server: expected time to finish the answer, got none left: it drains",
@@ -90,6 +82,20 @@ Refusal out_of_time() {
 }
 
 }  // namespace
+
+std::optional<Refusal> Completing::read_pictures(std::shared_ptr<void>& room) {
+  const int64_t bytes = decoded_bytes(request_.images), most = app_.pictures_.most();
+  if (bytes > most)
+    return Refusal{
+        .message = fmt::format("images: expected pictures of at most {} bytes decoded, all together, got {}", most, bytes),
+        .param = "messages",
+        .code = "invalid_image"};
+  room = app_.pictures_.take(bytes);
+  if (!room)
+    return refusal_of({ErrorKind::kResource, "admit: expected room for the pictures of a further request, got a full server"},
+                      {.fate = Fate::kFull, .retry_after_s = 1});
+  return decode_images(request_, app_.options_.allowed.images);
+}
 
 void Completing::start() {
   const auto refuse = [&](const Refusal& r, const char* reason) {
@@ -123,11 +129,8 @@ void Completing::start() {
                              outlook),
                   outlook.fate == Fate::kFull ? "full" : "deadline");
   const auto decoding = Clock::now();
-  const int64_t bytes = decoded_bytes(request_.images);
-  if (bytes > app_.pictures_.most()) return refuse(too_large(bytes, app_.pictures_.most()), "bad_request");
-  const std::shared_ptr<void> room = app_.pictures_.take(bytes);  // until the service has taken them
-  if (!room) return refuse(refusal_of({ErrorKind::kResource, kNoRoom}, {.fate = Fate::kFull, .retry_after_s = 1}), "full");
-  if (const auto wrong = decode_images(request_, app_.options_.allowed.images)) return refuse(*wrong, "bad_request");
+  std::shared_ptr<void> room;  // until the service has taken the pictures
+  if (const auto wrong = read_pictures(room)) return refuse(*wrong, wrong->status == 503 ? "full" : "bad_request");
   if (!request_.session.empty() && r.prediction.empty()) r.previous = app_.sessions_.last(session_name());
   r.cancel = exchange_->hang_up();
   // Counted from the request's arrival: what its pictures took is gone.

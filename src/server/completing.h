@@ -44,6 +44,8 @@ class Completing : public std::enable_shared_from_this<Completing> {
   void start();
 
  private:
+  /// Decodes the pictures, in `room` among those of others. Nothing, or why not.
+  std::optional<Refusal> read_pictures(std::shared_ptr<void>& room);
   void told(const slipstream::Event& e);
   void done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served);
   /// The whole reply, or the end of a stream, not on the service's thread: it may be large.

@@ -412,7 +412,8 @@ TEST(Images, AreMeasuredBeforeTheyAreDecoded) {
   EXPECT_FALSE(size_in_header(std::string("\xFF\xD8\xFF\xE0", 4)));
   EXPECT_EQ(*size_in_header("P6\n# c\n12 34\n255\n"), (std::pair<int64_t, int64_t>{12, 34}));
   const std::string small = "P6\n12 34\n255\n";
-  EXPECT_EQ(decoded_bytes(std::vector<std::string>{small, "damaged", small, png}), 2 * 12 * 34 * 6) << "what is refused takes no room";
+  EXPECT_EQ(decoded_bytes(std::vector<std::string>{small, "damaged", small, png}), 2 * 12 * 34 * 6)
+      << "what is refused takes no room";
 }
 
 }  // namespace
