@@ -123,11 +123,18 @@ void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word
   }
 }
 
-/// Tile number `index` of `count` also fetches its share of the next chunk, of which `lines` of 64 bytes come to a step of this one: all
-/// of one, half of two or three, one of more, and at most four.
-inline int fetched_lines(int64_t index, int64_t count, int64_t lines) {
+/// What a tile fetches of the next chunk: so many lines of 64 bytes per step (0: none), and how many shares lie before its own.
+struct FetchShare {
+  int each;
+  int64_t before;
+};
+/// Tile number `index` of `count` fetches its share of the next chunk, of which `lines` of 64 bytes come to a step of this one: all of one, half
+/// of two or three, one line of more, and at most four. Of twice as many tiles as lines those that fetch stand apart: side by side they asked
+/// for more than a core may wait for at once, and for what the others need meanwhile (docs/lab/0007).
+inline FetchShare fetch_share(int64_t index, int64_t count, int64_t lines) {
   const int64_t share = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1, each = share > 2 ? 4 : share;
-  return index * each < lines ? static_cast<int>(each) : 0;
+  const int64_t apart = each == 1 && count >= 2 * lines ? count / lines : 1, before = index / apart;
+  return {index % apart == 0 && before * each < lines ? static_cast<int>(each) : 0, before};
 }
 /// Rows of the highest tile: in halves, 12 sums, one half of two vectors of weights and a row's number fill 16 registers, and 24 sums of four
 /// vectors or of two 32 registers.
@@ -211,14 +218,14 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
   for (int64_t t = 0; t < tiles.count; t++) {
     const int64_t r = tiles.first(t), n = tiles.size(t);
     for (int64_t c = 0; c < a.columns; c += wide, i++) {
-      const int fetch = ahead ? fetched_lines(i, count, lines) : 0;
+      const FetchShare fetch = ahead ? fetch_share(i, count, lines) : FetchShare{0, 0};
       Tile f = nullptr;
       if constexpr (kHighTiles<Dot>)
-        f = high ? high_tile<Dot>(n, fetch) : fetching_tile<Dot>(n, fetch, room);
+        f = high ? high_tile<Dot>(n, fetch.each) : fetching_tile<Dot>(n, fetch.each, room);
       else
-        f = fetching_tile<Dot>(n, fetch, room);
+        f = fetching_tile<Dot>(n, fetch.each, room);
       f(a.sums + r * kBlockColumns + c, kBlockColumns, x + r * a.ldx, a.ldx, w + c, kBlockColumns, steps, s == 0,
-        fetch ? ahead + i * fetch * steps * 64 : nullptr);
+        fetch.each ? ahead + fetch.before * fetch.each * steps * 64 : nullptr);
     }
   }
 }
