@@ -363,6 +363,7 @@ struct DemonstrateOptions {
   std::string png;    // where to draw; empty: nowhere
   int32_t threads = 0;
   std::string device = "cpu";  // or cuda, cuda:N: passes there
+  std::string dtype = "auto";  // of weights, as EngineOptions has it
 };
 /// A held-out scene answered by several decoders, auto last; Report::outcome is kCheckFailed where exact ones differ.
 Result<Report> demonstrate(const std::string& folder, const DemonstrateOptions& options = {}, const Progress& progress = {},

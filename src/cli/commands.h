@@ -81,8 +81,7 @@ Result<slipstream::Request> request_from(const RunOptions& o);
 struct DemoOptions {
   std::string model;
   slipstream::DemonstrateOptions options;
-  int grow = 0;                // > 0: over the model grown so many times
-  std::string dtype = "auto";  // of the grown one
+  int grow = 0;  // > 0: over the model grown so many times
   bool json = false;
 };
 Status demo(const DemoOptions& o);

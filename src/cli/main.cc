@@ -136,12 +136,13 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by several decoders");
   add_model_flag(c, o.model, true);
   c->add_option("--seed", o.options.seed, "which scene; 0: a chosen one")->check(seed_number());
-  c->add_option("--picture", o.options.png, "PNG (or .svg) to write; without it none is drawn");
+  auto* picture = c->add_option("--picture", o.options.png, "PNG (or .svg) to write; without it none is drawn");
   c->add_option(
        "--grow", o.grow,
        "over the model grown so many times (1, 4, 16, 64; 0: as it is): what passes and rows cost, predicted and measured speed-up")
-      ->check(whole(0, 64));
-  add_dtype(c, o.dtype, true);
+      ->check(whole(0, 64))
+      ->excludes(picture);
+  add_dtype(c, o.options.dtype, true);
   add_device(c, o.options.device);
   add_threads(c, o.options.threads);
   add_json(c, o.json);

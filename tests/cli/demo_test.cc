@@ -132,6 +132,11 @@ TEST_F(Demo, DrawsWhereItIsToldToAndNowhereElse) {
   EXPECT_TRUE(read_bytes(path("new/demo.png")).starts_with("\x89PNG"));
 }
 
+TEST_F(Demo, RunsInTheTypeThatItIsToldTo) {
+  EXPECT_EQ(run_json({"demo", "--model", model_, "--dtype", "int8"}).at("dtype").as_string(), "int8");
+  refused({"demo", "--model", model_, "--grow", "4", "--picture", path("grown.png")}, 2, "--picture");
+}
+
 TEST_F(Demo, AnswersOnImagesOfAnySize) {
   for (const std::string& image :
        {write_ppm("wide.ppm", 16000, 200), write_ppm("tall.ppm", 40, 3000), write_ppm("tiny.ppm", 28, 28),

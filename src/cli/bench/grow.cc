@@ -157,7 +157,7 @@ Status demo_grown(const DemoOptions& o) {
   SLIP_TRY(const slipstream::Request asked, slipstream::request_of_scene(d.seed ? d.seed : api::kHeldOutScene));
   SLIP_TRY(Request request, api::engine_request(asked));
   SLIP_TRY(const int slots, api::slots_for(asked, folder.path().string()));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(folder.path().string(), o.dtype, d.threads, slots, d.device));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(folder.path().string(), d.dtype, d.threads, slots, d.device));
   SLIP_TRY(const std::vector<GrownContender> all, answer_with_all(*engine, request));
   constexpr int32_t kMostRows = 32;
   const auto visible = static_cast<int32_t>(
