@@ -13,8 +13,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +25,7 @@
 #include "base/files/beside.h"
 #include "base/files/line_file.h"
 #include "base/interrupt.h"
+#include "base/large_pages.h"
 #include "base/standard_streams.h"
 
 namespace slip {
@@ -46,6 +49,18 @@ using SystemDeathTest = OfTheSystem;
 mode_t mode_of(const fs::path& file) {
   struct stat st {};
   return ::stat(file.c_str(), &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
+TEST(Numbers, LieAtLinesAndWhereThereAreManyAtLargePages) {
+  const auto place_of = [](size_t bytes) {
+    const std::unique_ptr<void, decltype(&std::free)> p(allocate_numbers(bytes), std::free);
+    std::memset(p.get(), 1, bytes);
+    return reinterpret_cast<uintptr_t>(p.get());
+  };
+  EXPECT_EQ(place_of(1) % 64, 0u);
+  EXPECT_EQ(place_of((size_t{4} << 20) - 1) % 64, 0u);
+  EXPECT_EQ(place_of(size_t{4} << 20) % (2 << 20), 0u);
+  EXPECT_EQ(place_of((size_t{5} << 20) + 3) % (2 << 20), 0u);
 }
 
 TEST_F(Files, APipeToReadIsRefusedWithoutWaitingForItsWriter) {
