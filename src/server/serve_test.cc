@@ -76,7 +76,9 @@ class Asked final : public Exchange {
   void reply(HttpReply reply) override { answer = std::move(reply); }
   void begin_stream(HttpReply) override {}
   void send(std::string) override {}
+  void send(Pieces) override {}
   void end() override {}
+  void later(std::function<void()> work) override { work(); }
   void give_up() noexcept override {}
   HttpReply answer{.status = 0};
 
