@@ -131,7 +131,8 @@ Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, 
     SLIP_TRY(const std::string picture, svg ? last.to_svg() : last.to_png());
     SLIP_TRY_(write_file(o.png, picture));
   }
-  out.json = line_of(json::object{{"seed", truth.seed}, {"dtype", engine.info().dtype}, {"answer", last.text}, {"decoders", std::move(shows.lines)}});
+  out.json = line_of(json::object{
+      {"seed", truth.seed}, {"dtype", engine.info().dtype}, {"answer", last.text}, {"decoders", std::move(shows.lines)}});
   out.text += shown_answer(last.impl->answer, truth) + shows.table;
   out.text += fmt::format("\n  auto: {}\n", last.impl->answer.chosen.why);
   if (!o.png.empty()) out.text += fmt::format("\n  picture: {}\n", o.png);

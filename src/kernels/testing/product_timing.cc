@@ -71,8 +71,8 @@ struct Bench {
   std::unique_ptr<float, decltype(&std::free)> x, y;  // where a pass keeps its activations, in pages as large
 
   static auto numbers(int64_t n) {
-    return std::unique_ptr<float, decltype(&std::free)>(static_cast<float*>(allocate_numbers(static_cast<size_t>(n) * sizeof(float))),
-                                                        std::free);
+    return std::unique_ptr<float, decltype(&std::free)>(
+        static_cast<float*>(allocate_numbers(static_cast<size_t>(n) * sizeof(float))), std::free);
   }
   Bench(WeightType type, int count, int threads, int64_t most)
       : type(type), pool(threads), x(numbers(most * kMlp)), y(numbers(most * 2 * kMlp)) {
