@@ -29,13 +29,15 @@ TEST(Serve, RefusesADecoderThatCouldAnswerNobody) {
   EXPECT_EQ(refused(model("demo"), {.preset = "section-diffusion"}), "");
   EXPECT_EQ(refused(model("demo"), {.width = "fixed:4"}), "");
   EXPECT_EQ(refused(model("demo-cot"), {.preset = "fields-spec"}), "");
+  // As `run` has it: what is no decoder's word, and what this model does not do.
+  for (const slipstream::DecoderChoice& wrong :
+       {slipstream::DecoderChoice{.preset = "auto", .verifier = "exact"}, slipstream::DecoderChoice{.preset = "no-such-decoder"}})
+    EXPECT_EQ(refused(model("demo"), wrong).substr(0, 2), "2 ") << wrong.preset << ": " << refused(model("demo"), wrong);
   for (const slipstream::DecoderChoice& wrong :
        {slipstream::DecoderChoice{.preset = "ar", .verifier = "rejection"},
-        slipstream::DecoderChoice{.preset = "ar", .width = "fixed:4"},
-        slipstream::DecoderChoice{.preset = "auto", .verifier = "exact"}, slipstream::DecoderChoice{.preset = "no-such-decoder"},
-        slipstream::DecoderChoice{.preset = "fields"}})
-    EXPECT_EQ(refused(model("demo"), wrong).substr(0, 2), "2 ") << wrong.preset << ": " << refused(model("demo"), wrong);
-  EXPECT_EQ(refused(model("demo-cot"), {.preset = "section-diffusion"}).substr(0, 2), "2 ");
+        slipstream::DecoderChoice{.preset = "ar", .width = "fixed:4"}, slipstream::DecoderChoice{.preset = "fields"}})
+    EXPECT_EQ(refused(model("demo"), wrong).substr(0, 2), "4 ") << wrong.preset << ": " << refused(model("demo"), wrong);
+  EXPECT_EQ(refused(model("demo-cot"), {.preset = "section-diffusion"}).substr(0, 2), "4 ");
 }
 
 TEST(Serve, RefusesWordsThatMeanNothing) {
