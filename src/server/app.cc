@@ -66,8 +66,8 @@ bool is_json(const HttpRequest& head) {
 constexpr size_t kMostIds = size_t{1} << 20, kMostOfIds = size_t{16} << 20;
 
 constexpr std::array<std::string_view, 4> kPosts{"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"};
-constexpr std::array<std::string_view, 8> kGets{"/livez",     "/health",   "/healthz", "/metrics",
-                                                "/v1/models", "/v1/forms", "/props",   "/v1/scene"};
+constexpr std::array<std::string_view, 9> kGets{"/",          "/livez",    "/health", "/healthz", "/metrics",
+                                                "/v1/models", "/v1/forms", "/props",  "/v1/scene"};
 constexpr std::string_view kOneModel = "/v1/models/", kOneForm = "/v1/forms/";
 bool reads(const HttpRequest& r) { return r.method == "GET" || r.method == "HEAD"; }
 
@@ -214,6 +214,14 @@ bool App::is_proper(const HttpRequest& head, HttpReply& refusal) {
   const bool asks = head.method == "POST" || !head.field("upgrade").empty();
   if (asks && is_of_another_site(head))
     return forbid(fmt::format("origin: expected this server's own page or none, got {}", cut(head.field("origin"))), "origin");
+  const std::string coding = lower(head.field("content-encoding"));
+  if (head.method == "POST" && !coding.empty() && coding != "identity") {
+    refusal = reject({.status = 415,
+                      .message = fmt::format("content-encoding: expected none, got {}", cut(coding)),
+                      .code = "unsupported_media_type"},
+                     "media_type");
+    return false;
+  }
   if (head.method != "POST" || is_json(head)) return true;
   refusal = reject({.status = 415,
                     .message = fmt::format("content-type: expected application/json, got {}", cut(head.field("content-type"))),
@@ -276,9 +284,13 @@ void App::handle(std::shared_ptr<Exchange> exchange) {
     auto reply = reads(r) ? got(r) : std::nullopt;
     exchange->reply(reply ? std::move(*reply) : no_such(r));
   } catch (const std::exception& e) {
-    exchange->reply(refuse(
-        {.status = 500, .message = fmt::format("internal error: {}", e.what()), .type = "server_error", .code = "internal"}));
+    exchange->reply(of_exception(e));
   }
+}
+
+HttpReply App::of_exception(const std::exception& e) {
+  return refuse(
+      {.status = 500, .message = fmt::format("internal error: {}", e.what()), .type = "server_error", .code = "internal"});
 }
 
 std::optional<HttpReply> App::got(const HttpRequest& r) {

@@ -68,6 +68,7 @@ class App final : public Application {
   bool take_room(HttpRequest& head, HttpReply& refusal);
   bool is_own_host(const HttpRequest& head) const;
   static HttpReply refuse(const Refusal& refusal);
+  static HttpReply of_exception(const std::exception& e);
   /// The same, counted.
   HttpReply reject(const Refusal& refusal, const char* reason);
   HttpReply no_such(const HttpRequest& request);

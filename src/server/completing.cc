@@ -83,25 +83,61 @@ Refusal out_of_time() {
 
 }  // namespace
 
-std::optional<Refusal> Completing::read_pictures(std::shared_ptr<void>& room) {
+void Completing::refuse(const Refusal& refusal, const char* reason) {
+  app_.metrics_.rejected(reason);
+  exchange_->reply(App::refuse(refusal));
+}
+
+double Completing::deadline_ms() const {
+  return request_.terms.deadline_ms > 0 ? request_.terms.deadline_ms : app_.options_.default_deadline_ms;
+}
+
+bool Completing::is_over() {
+  const bool gone = exchange_->hang_up().cancelled();
+  if (!gone && (deadline_ms() <= 0 || ms_since(begun_) < deadline_ms())) return false;
+  fail({ErrorKind::kCancelled, gone ? "admit: expected to finish, got cancelled after 0 passes"
+                                    : "admit: expected to finish before the deadline, got 0 passes done"},
+       {.fate = gone ? Fate::kCancelled : Fate::kLate});
+  return true;
+}
+
+bool Completing::read_pictures(std::shared_ptr<void>& room) {
+  const auto no = [&](const Refusal& r, const char* reason) {
+    refuse(r, reason);
+    return false;
+  };
   const int64_t bytes = decoded_bytes(request_.images), most = app_.pictures_.most();
   if (bytes > most)
-    return Refusal{
-        .message = fmt::format("images: expected pictures of at most {} bytes decoded, all together, got {}", most, bytes),
-        .param = "messages",
-        .code = "invalid_image"};
+    return no({.message = fmt::format("images: expected pictures of at most {} bytes decoded, all together, got {}", most, bytes),
+               .param = "messages",
+               .code = "invalid_image"},
+              "bad_request");
   room = app_.pictures_.take(bytes);
   if (!room)
-    return refusal_of({ErrorKind::kResource, "admit: expected room for the pictures of a further request, got a full server"},
-                      {.fate = Fate::kFull, .retry_after_s = 1});
-  return decode_images(request_, app_.options_.allowed.images);
+    return no(refusal_of({ErrorKind::kResource, "admit: expected room for the pictures of a further request, got a full server"},
+                         {.fate = Fate::kFull, .retry_after_s = 1}),
+              "full");
+  for (size_t i = 0; i < request_.images.size(); ++i) {
+    if (is_over()) return false;
+    if (const auto wrong = decode_image(request_, i, app_.options_.allowed.images))
+      return no(*wrong, wrong->status == 503 ? "full" : "bad_request");
+  }
+  request_.images.clear();
+  return true;
 }
 
 void Completing::start() {
-  const auto refuse = [&](const Refusal& r, const char* reason) {
-    app_.metrics_.rejected(reason);
-    exchange_->reply(App::refuse(r));
-  };
+  if (request_.images.empty() && !request_.brings_schema) return begin();
+  exchange_->apart([self = shared_from_this()] {
+    try {
+      if (!self->is_over()) self->begin();
+    } catch (const std::exception& e) {
+      self->exchange_->reply(App::of_exception(e));
+    }
+  });
+}
+
+void Completing::begin() {
   const AppOptions& options = app_.options_;
   if (const auto wrong = check_asked(request_, *app_.service(), options.model_name, options.trajectory_head, options.allowed))
     return refuse(*wrong, "bad_request");
@@ -116,7 +152,7 @@ void Completing::start() {
   slipstream::Request& r = request_.request;
   slipstream::Terms terms = request_.terms;
   terms.key = key_;
-  if (terms.deadline_ms == 0) terms.deadline_ms = app_.options_.default_deadline_ms;
+  terms.deadline_ms = deadline_ms();
   take_own_decoder(app_.options_.decoder, request_.names_auto, r);
   if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(begun_));
   r.images.resize(request_.images.size());  // before they are read: how many there are is what counts
@@ -130,7 +166,7 @@ void Completing::start() {
                   outlook.fate == Fate::kFull ? "full" : "deadline");
   const auto decoding = Clock::now();
   std::shared_ptr<void> room;  // until the service has taken the pictures
-  if (const auto wrong = read_pictures(room)) return refuse(*wrong, wrong->status == 503 ? "full" : "bad_request");
+  if (!read_pictures(room)) return;
   if (!request_.session.empty() && r.prediction.empty()) r.previous = app_.sessions_.last(session_name());
   r.cancel = exchange_->hang_up();
   // Counted from the request's arrival: what its pictures took is gone.

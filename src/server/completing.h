@@ -40,12 +40,18 @@ json::object with_choices(json::object reply, int32_t choices);
 class Completing : public std::enable_shared_from_this<Completing> {
  public:
   Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionRequest request, std::string key);
-  /// On a worker: images, then the service.
+  /// On a worker. With pictures or a schema of its own, what follows is done apart.
   void start();
 
  private:
-  /// Decodes the pictures, in `room` among those of others. Nothing, or why not.
-  std::optional<Refusal> read_pictures(std::shared_ptr<void>& room);
+  /// Form, pictures, then the service.
+  void begin();
+  void refuse(const Refusal& refusal, const char* reason);
+  /// Nobody waits for it any more, or it is late: told.
+  bool is_over();
+  /// Decodes the pictures, in `room` among those of others. False: it has ended, and told why.
+  bool read_pictures(std::shared_ptr<void>& room);
+  double deadline_ms() const;  // from its beginning; 0: none
   void told(const slipstream::Event& e);
   void done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served);
   /// The whole reply, or the end of a stream, not on the service's thread: it may be large.

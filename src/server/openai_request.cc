@@ -135,10 +135,9 @@ class Parser {
     stop();
     constexpr int64_t kMostOfForm = 1 << 24;  // what it may be for is known once the form is: check_max_tokens
     const auto limit = in_.whole("max_tokens", 1, kMostOfForm), completion = in_.whole("max_completion_tokens", 1, kMostOfForm);
-    if (completion)
-      out_.max_tokens = static_cast<int32_t>(*completion);
-    else if (limit)
-      out_.max_tokens = static_cast<int32_t>(*limit);
+    if (limit && completion && *limit != *completion)
+      in_.fail("max_tokens", fmt::format("expected max_completion_tokens, {}, or none beside it, got {}", *completion, *limit));
+    if (limit || completion) out_.max_tokens = static_cast<int32_t>(completion ? *completion : *limit);
     if (out_.max_tokens) out_.request.max_tokens = *out_.max_tokens;
   }
   // Of chat a flag; of completions a number: how many others each place tells, and 0 tells the drawn ones.
@@ -219,12 +218,14 @@ class Parser {
   // A schema with a name is that schema; a name alone is a form that the server knows.
   void named(Reader& r, const std::string& name, const json::object* schema) {
     if (schema && !schema->empty()) {
+      out_.brings_schema = true;
+      out_.request.form_schema = json::serialize(*schema);
+      if (const size_t n = out_.request.form_schema.size(); n > allowed_.most_schema_bytes)
+        return r.fail("schema", fmt::format("expected at most {} bytes, got {}", allowed_.most_schema_bytes, n));
+      if (schema->contains("title") || name.empty()) return;
       json::object document = *schema;
-      if (!document.contains("title") && !name.empty()) document["title"] = name;
+      document["title"] = name;
       out_.request.form_schema = json::serialize(document);
-      if (out_.request.form_schema.size() > allowed_.most_schema_bytes)
-        r.fail("schema",
-               fmt::format("expected at most {} bytes, got {}", allowed_.most_schema_bytes, out_.request.form_schema.size()));
       return;
     }
     named_form_ = name;
@@ -412,12 +413,16 @@ Refusal refusal_of_picture(const slipstream::Error& error) {
           .retry_after_s = 1};
 }
 
+std::optional<Refusal> decode_image(CompletionRequest& request, size_t number, const ImageLimits& limits) {
+  auto image = image_of_bytes(request.images[number], fmt::format("image {}", number), limits);
+  if (!image) return refusal_of_picture(image.error());
+  request.request.images.push_back(std::move(*image));
+  return std::nullopt;
+}
+
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits) {
-  for (size_t i = 0; i < request.images.size(); ++i) {
-    auto image = image_of_bytes(request.images[i], fmt::format("image {}", i), limits);
-    if (!image) return refusal_of_picture(image.error());
-    request.request.images.push_back(std::move(*image));
-  }
+  for (size_t i = 0; i < request.images.size(); ++i)
+    if (auto wrong = decode_image(request, i, limits)) return wrong;
   request.images.clear();
   return std::nullopt;
 }

@@ -34,6 +34,7 @@ struct CompletionRequest {
   int32_t choices = 1;  // greedy ones are copies of one answer
   std::optional<int32_t> max_tokens;
   bool log_probs = false;
+  bool brings_schema = false;    // of its own, which may take a second to compile
   bool trajectory_head = false;  // the server's own; the request names it once it is known
   bool names_auto = false;       // "decoder": "auto", which leaves the choice of the request empty, as naming none does
   bool chat = true, stream = false, include_usage = false, include_fields = false, partial = false, batch = false;
@@ -51,6 +52,8 @@ std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budg
 Refusal refusal_of_picture(const slipstream::Error& error);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
+/// One of them; its bytes stay.
+std::optional<Refusal> decode_image(CompletionRequest& request, size_t number, const ImageLimits& limits);
 /// A request is planned by the trajectory head (a folder, or none) beside the model, where that is `asked`. Empty, or what is wrong.
 std::string name_head(const std::string& own, bool asked, slipstream::Request& request);
 /// What a request that names no decoder is answered by: the server's own. Who names `auto` has named one.

@@ -138,10 +138,13 @@ Status serve(const ServeOptions& o, const slipstream::Progress& progress) {
   slipstream::EngineOptions engine_options = o.engine;
   if (engine_options.slots <= 0) engine_options.slots = kDefaultSlots;
   const CancelToken cancel = CancelToken::of_process();
-  SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(o.model, engine_options, progress, cancel));
+  auto engine = slipstream::Engine::load(o.model, engine_options, progress, cancel);
+  auto service = engine ? slipstream::Service::start(std::move(*engine), o.service, cancel) : engine.error();
+  if (!service && service.error().kind == ErrorKind::kCancelled)
+    return {};  // told to end before it was ready: nothing is under way
   {
-    SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), o.service, cancel));
-    app.serve(service);
+    SLIP_TRY(slipstream::Service running, std::move(service));
+    app.serve(running);
     if (log_level() < LogLevel::kError)  // --quiet
       write_log(LogLevel::kInfo, fmt::format("serve: {} at {}", app.options().model_name, url_of(o.host, server->port())));
     wait_until_told(app);

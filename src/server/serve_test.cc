@@ -80,6 +80,7 @@ class Asked final : public Exchange {
   void send(std::string) override {}
   void send(Pieces) override {}
   void end() override {}
+  void apart(std::function<void()> work) override { work(); }
   void later(std::function<void()> work) override { work(); }
   void give_up() noexcept override {}
   HttpReply answer{.status = 0};
@@ -151,7 +152,7 @@ TEST(App, APathHasItsMethods) {
   for (const char* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"})
     for (const char* method : {"GET", "HEAD", "PUT"}) EXPECT_EQ(told(method, path), "405 POST") << method << path;
   for (const char* path :
-       {"/v1/models", "/v1/models/demo", "/v1/forms", "/v1/forms/a", "/props", "/v1/scene", "/health", "/metrics"})
+       {"/", "/v1/models", "/v1/models/demo", "/v1/forms", "/v1/forms/a", "/props", "/v1/scene", "/health", "/metrics"})
     for (const char* method : {"POST", "DELETE", "OPTIONS"}) EXPECT_EQ(told(method, path), "405 GET, HEAD") << method << path;
   for (const char* method : {"GET", "HEAD", "POST"}) EXPECT_EQ(told(method, "/nowhere"), "404 ") << method;
   for (const char* method : {"GET", "HEAD"}) {

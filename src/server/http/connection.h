@@ -52,11 +52,17 @@ class BodyRoom {
   const std::shared_ptr<Counts> counts_;
   uint64_t bytes_ = 0;
 };
-/// Where a body's room is not enough for what has `come` of it and a piece more, twice as much: who announces much and sends little holds little.
+/// Bodies larger than this leave an eighth of the room to smaller ones, where there is room for eight of the largest.
+constexpr uint64_t kSmallBody = uint64_t{1} << 20;
+inline uint64_t limit_of_all(const HttpOptions& o, uint64_t bytes) {
+  const bool leaves = bytes > kSmallBody && o.all_bodies_bytes / 8 >= o.body_bytes;
+  return leaves ? o.all_bodies_bytes - o.all_bodies_bytes / 8 : o.all_bodies_bytes;
+}
+/// Where a body's room is not enough for what has `come` of it and a piece more, a quarter more: who announces much and sends little holds little.
 constexpr uint64_t kFirstPiece = uint64_t{64} << 10;
 inline uint64_t next_room(const BodyRoom& room, uint64_t come, uint64_t most) {
   const uint64_t need = std::min(most, come + kFirstPiece);
-  return need <= room.bytes() ? room.bytes() : std::min(most, std::max(2 * room.bytes(), need));
+  return need <= room.bytes() ? room.bytes() : std::min(most, std::max(room.bytes() + room.bytes() / 4, need));
 }
 
 /// A client's line, open as long as somebody holds it.

@@ -164,7 +164,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
     while (!ec && !ws_.is_message_done()) {
       if (std::chrono::steady_clock::now() >= end) co_return false;  // the timer's word came between two reads, where it stops none
       const uint64_t next = next_room(room, message.size(), options_.body_bytes);
-      while (!ended_ && !room.resize(next, options_.all_bodies_bytes)) {
+      while (!ended_ && !room.resize(next, limit_of_all(options_, next))) {
         if (std::chrono::steady_clock::now() >= end) co_return false;
         boost::asio::steady_timer pause(io_, kBreath);
         co_await pause.async_wait(into(ec));

@@ -50,7 +50,11 @@ template <class Message>
 HttpRequest head_of(const Message& m) {
   HttpRequest out;
   out.method = std::string(m.method_string());
-  const std::string_view target(m.target().data(), m.target().size());
+  std::string_view target(m.target().data(), m.target().size());
+  if (target.starts_with("http://")) {  // the absolute form, as proxies send it
+    target.remove_prefix(std::min(target.find_first_of("/?", 7), target.size()));
+    if (target.empty()) target = "/";
+  }
   const size_t mark = target.find('?');
   out.path = std::string(target.substr(0, mark));
   if (mark != std::string_view::npos) out.query = std::string(target.substr(mark + 1));
@@ -91,8 +95,14 @@ using RequestParser = http::request_parser<ComingBody>;
 
 class Exchanged final : public Exchange, public std::enable_shared_from_this<Exchanged> {
  public:
-  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room, Workers& replies, const CancelToken& all)
-      : request_(std::move(request)), room_(std::move(room)), replies_(replies), hang_up_(CancelToken::child_of(all)), box(io) {}
+  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room, Workers& heavy, Workers& replies,
+            const CancelToken& all)
+      : request_(std::move(request)),
+        room_(std::move(room)),
+        heavy_(heavy),
+        replies_(replies),
+        hang_up_(CancelToken::child_of(all)),
+        box(io) {}
   const HttpRequest& request() const override { return request_; }
   CancelToken& hang_up() override { return hang_up_; }
   void reply(HttpReply r) override { box.put({Mailbox::Mail::kReply, std::move(r), {}}); }
@@ -104,6 +114,9 @@ class Exchanged final : public Exchange, public std::enable_shared_from_this<Exc
     if (asio::buffer_size(buffers_of({}, chunk)) > 0) box.put({Mailbox::Mail::kChunk, {.more = std::move(chunk)}, {}});
   }
   void end() override { box.put({Mailbox::Mail::kEnd, {}, {}}); }
+  void apart(std::function<void()> work) override {
+    heavy_.post([self = shared_from_this(), work = std::move(work)] { guarded(work, [&](const char*) { self->give_up(); }); });
+  }
   void later(std::function<void()> work) override {
     replies_.post([self = shared_from_this(), work = std::move(work)] {
       if (!self->gone_) guarded(work, [&](const char*) { self->give_up(); });
@@ -118,7 +131,7 @@ class Exchanged final : public Exchange, public std::enable_shared_from_this<Exc
  private:
   HttpRequest request_;
   const std::shared_ptr<BodyRoom> room_;
-  Workers& replies_;
+  Workers &heavy_, &replies_;
   CancelToken hang_up_;
   std::atomic<bool> gone_{false};
 
@@ -133,22 +146,24 @@ bool is_gone(tcp::socket& socket) {
   return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/// How a body is framed by anything but its length or plain chunks is not known here, nor where it ends.
-bool has_other_encoding(const HttpRequest& head) {
+/// How a body is framed by anything but its length or plain chunks is not known here, nor where it ends. Of two hosts nobody could say which is meant.
+std::string wrong_in_head(const HttpRequest& head, size_t hosts) {
   const std::string_view coding = head.field("transfer-encoding");
-  return !coding.empty() && lower(coding) != "chunked";
+  if (!coding.empty() && lower(coding) != "chunked") return "transfer-encoding: expected chunked or none, got another";
+  return hosts > 1 ? fmt::format("host: expected one, got {}", hosts) : "";
 }
 
 class Server final : public HttpServer {
  public:
   Server(const HttpOptions& options, Application& application)
-      : options_(options), application_(application), workers_(options.workers) {}
+      : options_(options), application_(application), workers_(options.workers), heavy_(options.workers) {}
   ~Server() override { Server::stop(); }
   void stop() override {
     counts_->stopped = true;
     io_.stop();
     if (thread_.joinable()) thread_.join();
     workers_.join();
+    heavy_.join();
     replies_.join();
   }
   Status begin() {
@@ -280,12 +295,11 @@ class Server final : public HttpServer {
     HttpRequest request = head_of(parser.get());
     const unsigned version = parser.get().version();
     HttpReply refusal;
-    if (has_other_encoding(request)) {
-      co_await write(stream, application_.error(400, "transfer-encoding: expected chunked or none, got another"), false, version,
-                     request.method == "HEAD");
-      co_return co_await linger(stream);
-    }
-    if (!application_.admits(request, refusal)) {
+    if (const std::string wrong = wrong_in_head(request, parser.get().count(http::field::host)); !wrong.empty())
+      refusal = application_.error(400, wrong);
+    else if (application_.admits(request, refusal))
+      refusal.status = 0;
+    if (refusal.status != 0) {
       co_await write(stream, refusal, false, version, request.method == "HEAD");
       co_return co_await linger(stream);
     }
@@ -308,7 +322,7 @@ class Server final : public HttpServer {
     const uint64_t most = announced ? *announced : parser.chunked() ? options_.body_bytes : 0;
     const auto room = std::make_shared<BodyRoom>(counts_);
     // What is announced and would not fit now is refused before it comes.
-    bool fits = !announced || most == 0 || counts_->bodies + most <= options_.all_bodies_bytes;
+    bool fits = !announced || most == 0 || counts_->bodies + most <= limit_of_all(options_, most);
     error_code ec;
     if (fits && lower({parser.get()[http::field::expect].data(), parser.get()[http::field::expect].size()}) == "100-continue") {
       http::response<http::empty_body> go(http::status::continue_, parser.get().version());
@@ -318,7 +332,8 @@ class Server final : public HttpServer {
     parser.eager(true);
     std::string& body = parser.get().body();
     for (const auto end = end_of_body(options_, most); fits && !ec && !parser.is_done();) {
-      fits = room->resize(next_room(*room, body.size(), most), options_.all_bodies_bytes);
+      const uint64_t next = next_room(*room, body.size(), most);
+      fits = room->resize(next, limit_of_all(options_, next));
       if (!fits) break;
       body.reserve(room->bytes());
       stream.expires_at(end_of_piece(end));
@@ -368,7 +383,7 @@ class Server final : public HttpServer {
 
   asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, std::shared_ptr<BodyRoom> room, bool keep,
                                unsigned version, bool head_only) {
-    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room), replies_, time_is_up_);
+    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room), heavy_, replies_, time_is_up_);
     bool taken = false;
     const std::shared_ptr<void> at_end(nullptr, [this, exchange, &taken, &socket = stream.socket()](void*) {
       if (!taken) exchange->hear_hang_up();
@@ -474,7 +489,7 @@ class Server final : public HttpServer {
   const std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
   CancelToken time_is_up_;  // for what is under way
   bool accepting_ = false;
-  Workers workers_, replies_{1};  // go behind what waits in io_ and may hold a place in their order
+  Workers workers_, heavy_, replies_{1};  // go behind what waits in io_ and may hold a place in their order
   asio::io_context io_{1};
   const asio::executor_work_guard<asio::io_context::executor_type> open_{io_.get_executor()};  // it runs until it is stopped
   tcp::acceptor acceptor_{io_};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTTP and websockets for an application that knows neither of them. One thread reads and writes; the application is called on workers and answers
-// from any thread, now or later; large replies are made on one further thread. Boost.Beast stays inside of http.cc.
+// from any thread, now or later; what is heavy before a request is asked has threads of its own, and large replies are made on one. Boost.Beast stays inside of http.cc.
 //
 // Limits: a request's head must be there within 16 KiB and within `head_s`, counted for a connection's first request from its opening and for
 // further ones from their first byte. Its body must be there within `body_bytes` and within `body_s` plus the time that its size takes at
@@ -9,7 +9,7 @@
 // 30 s. A message of a websocket has the limits of the largest body. Who hangs up is noticed at once: the exchange's token is cancelled.
 //
 // Bodies that come or are read by the application have `all_bodies_bytes` together, messages of websockets among them. They take room as they
-// come, twice as much again and again. A request that finds none, or announces more than there is, is refused; a websocket is not read until
+// come, a quarter more again and again, and those above 1 MiB leave an eighth to smaller ones. A request that finds none, or announces more than there is, is refused; a websocket is not read until
 // there is.
 #pragma once
 #include <chrono>
@@ -64,6 +64,9 @@ class Exchange {
   virtual void send(std::string chunk) = 0;
   virtual void send(Pieces chunk) = 0;
   virtual void end() = 0;
+  /// What may take seconds before a request is asked, such as reading its pictures: on threads for that, as many as there are workers, so that small
+  /// requests need not wait for it. Always done, but behind the server's end; what it throws gives the exchange up.
+  virtual void apart(std::function<void()> work) = 0;
   /// What takes time, such as the text of a large reply: on a thread for that, one behind the other. What it throws gives the exchange up; where the
   /// other side has gone, and behind the server's end, it is dropped.
   virtual void later(std::function<void()> work) = 0;

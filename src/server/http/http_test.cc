@@ -443,6 +443,37 @@ TEST_F(Http, WhatIsPutOffIsDoneOnAThreadOfItsOwn) {
   server_.reset();
 }
 
+TEST_F(Http, WhatIsHeavyKeepsNoWorkerFromOthers) {
+  Gate begun, go;
+  application.at_later = [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->apart([&, exchange] {
+      begun.open();
+      go.wait();
+      exchange->reply({200, "text/plain", "heavy", {}});
+    });
+  };
+  listen({.workers = 1});
+  Line heavy(port()), light(port());
+  ASSERT_TRUE(heavy.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(begun.wait());
+  ASSERT_TRUE(light.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_TRUE(light.receive_to("bytes").ends_with("0 bytes"));
+  go.open();
+  EXPECT_TRUE(heavy.receive_to("heavy").ends_with("heavy"));
+}
+
+TEST_F(Http, ARequestHasOneHostAndAPathOfAnyForm) {
+  listen({});
+  for (const char* path : {"/now", "http://x/now", "http://x:80/now?a=b"}) {
+    Line here(port());
+    ASSERT_TRUE(here.send(fmt::format("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", path)));
+    EXPECT_TRUE(here.receive_to("here").ends_with("here")) << path;
+  }
+  Line line(port());
+  ASSERT_TRUE(line.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"));
+  EXPECT_EQ(line.receive().substr(0, 12), "HTTP/1.1 400");
+}
+
 /// What is under way when the server's time is up hears of it, and can still say so; who has gone is told nothing.
 TEST_F(Http, WhatIsUnderWayAtTheEndHasALastWord) {
   std::shared_ptr<Exchange> kept;
