@@ -103,7 +103,10 @@ class OnGloo : public Processes {
   template <class F>
   auto guarded(F&& work) -> Result<decltype(work())> {
     const auto cancelled = [this] {
-      return Error{ErrorKind::kCancelled, fmt::format("process {} of {}: interrupted while it waited for others", rank(), size())};
+      return Error{
+          ErrorKind::kCancelled,
+          fmt::format("process {} of {}: interrupted while it waited for others; --resume goes on from the last checkpoint", rank(),
+                      size())};
     };
     if (given_up_) return cancelled();
     try {
