@@ -33,12 +33,6 @@ bool same_secret(std::string_view a, std::string_view b) {
   return differ == 0;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return out;
-}
-
 /// A Host header's name: without its port, the brackets of an IPv6 address and the root's dot.
 std::string name_of_host(std::string_view host) {
   if (host.starts_with('[')) return lower(host.substr(1, std::min(host.find(']'), host.size()) - 1));

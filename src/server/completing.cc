@@ -12,8 +12,10 @@ using slipstream::Fate;
 Refusal refusal_of(const slipstream::Error& e) {
   switch (e.kind) {
     case ErrorKind::kUsage:
-    case ErrorKind::kBadInput:
-      return {.status = 400, .message = e.message, .code = "bad_input"};
+    case ErrorKind::kBadInput:  // a prompt beyond the model's positions, or what else makes no sense
+      return {.status = 400,
+              .message = e.message,
+              .code = e.message.starts_with("context: ") ? "context_length_exceeded" : "bad_input"};
     case ErrorKind::kUnsupported:
       return {.status = 400, .message = e.message, .code = "unsupported"};
     case ErrorKind::kResource:

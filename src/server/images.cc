@@ -167,8 +167,7 @@ Result<std::string> bytes_of_url(std::string_view url, const ImageLimits& limits
     return from_base64(url.substr(comma + 1));
   }
   if (url.starts_with("file://")) {
-    if (limits.media_path.empty())
-      return bad_input("image_url: expected a data URL (this server has no --media-path), got file://");
+    if (limits.media_path.empty()) return bad_input("image_url: expected a data URL (this server opens no files), got file://");
     SLIP_TRY(const std::string path, from_percent(url.substr(7)));
     const auto file = file_below(limits.media_path, path);
     if (!file) return bad_input("image_url: expected a file below --media-path, got another");

@@ -35,10 +35,9 @@ std::string in_requests_words(std::string_view message) {
 }
 
 json::object error_body(const Refusal& r) {
-  const bool too_long = r.code == "bad_input" && r.message.starts_with("context: ");
   json::object e{{"message", in_requests_words(r.message)}, {"type", r.type}};
   e["param"] = r.param.empty() ? json::value() : json::value(r.param);
-  e["code"] = too_long ? "context_length_exceeded" : r.code.empty() ? "invalid_value" : r.code.c_str();
+  e["code"] = r.code.empty() ? "invalid_value" : r.code.c_str();
   return {{"error", std::move(e)}};
 }
 

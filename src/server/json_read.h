@@ -26,8 +26,7 @@ std::string cut(std::string_view text, size_t most = kMostEchoed);
 /// A message as who asks from outside reads it: members of a request where it names options of the command line ("--top-k": top_k), and 4,096
 /// bytes at most.
 std::string in_requests_words(std::string_view message);
-/// {"error": {"message", "type", "param", "code"}}, the message in a request's words. What has no room in the model's positions has OpenAI's own
-/// code, `context_length_exceeded`, as what has none in the server's cache.
+/// {"error": {"message", "type", "param", "code"}}, the message in a request's words.
 json::object error_body(const Refusal& refusal);
 
 /// Keys of an object, taken one by one. The first thing that is wrong stays.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/completing.h"
 #include "server/openai_reply.h"
 #include "server/openai_request.h"
 #include "server/policy_socket.h"
@@ -173,6 +174,9 @@ TEST(ChatRequest, TakesWhatChangesNothing) {
               fmt::format("{}: expected none or auto (no tools here), got \"required\"", key));
     EXPECT_NE(refused(chat(fmt::format(R"(,"{}":{{"name":"f"}})", key))), "");
   }
+  EXPECT_EQ(good(chat(R"(,"max_tokens":3,"max_completion_tokens":3)")).max_tokens, 3);
+  EXPECT_EQ(refused(chat(R"(,"max_tokens":4,"max_completion_tokens":3)")),
+            "max_tokens: expected max_completion_tokens, 3, or none beside it, got 4");
   good(chat(R"(,"modalities":["text"],"n":1,"tools":[],"presence_penalty":0)"));
   EXPECT_EQ(refused(chat(R"(,"modalities":["text","audio"])")), "modalities: expected text (no audio here), got an array");
   EXPECT_EQ(good(R"({"prompt":"x","best_of":1})", false).choices, 1);
@@ -356,13 +360,24 @@ TEST(Errors, CutTheNamesOfPictures) {
   }
 }
 
+TEST(ChatRequest, ASchemaHasTheBytesThatItsClientWrote) {
+  const auto with = [](size_t bytes) {
+    const std::string before = R"({"type":"string","description":")", behind = "\"}";
+    const std::string schema = before + std::string(bytes - before.size() - behind.size(), 'a') + behind;
+    return chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"z","schema":)" + schema + "}}");
+  };
+  const size_t most = Allowed{}.most_schema_bytes;
+  EXPECT_TRUE(good(with(most)).brings_schema) << "its name is not counted, which becomes its title";
+  EXPECT_NE(refused(with(most + 1)), "");
+}
+
 TEST(Errors, WhatHasNoRoomHasACodeOfItsOwn) {
-  const auto code = [](const Refusal& r) { return error_body(r).at("error").at("code"); };
+  using slipstream::ErrorKind;
   const std::string what = "context: expected at most 4096 positions, got 5000 of the prompt";
-  EXPECT_EQ(code({.message = what, .code = "bad_input"}), "context_length_exceeded");
-  EXPECT_EQ(code({.message = what, .code = "unsupported"}), "unsupported") << "a form that fits behind no prompt";
-  EXPECT_EQ(code({.message = "prompt: expected text, got context: ", .code = "bad_input"}), "bad_input");
-  EXPECT_EQ(code({.message = "n: expected 1"}), "invalid_value");
+  EXPECT_EQ(refusal_of({ErrorKind::kBadInput, what}).code, "context_length_exceeded");
+  EXPECT_EQ(refusal_of({ErrorKind::kUnsupported, what}).code, "unsupported") << "a form that fits behind no prompt";
+  EXPECT_EQ(refusal_of({ErrorKind::kBadInput, "prompt: expected text, got context: "}).code, "bad_input");
+  EXPECT_EQ(error_body({.message = "n: expected 1"}).at("error").at("code"), "invalid_value");
 }
 
 TEST(Base64, GoesThereAndBack) {

@@ -69,10 +69,7 @@ Result<AppOptions> app_options(const ServeOptions& o) {
   if (!o.page_folder.empty()) SLIP_TRY_(check_folder("--page", o.page_folder));
   SLIP_TRY(out.keys, read_keys(o.api_key_file));
   out.asks_host = out.keys.empty() && is_loopback(o.host);
-  for (std::string host : o.hosts) {
-    for (char& c : host) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    out.hosts.push_back(std::move(host));
-  }
+  for (const std::string& host : o.hosts) out.hosts.push_back(lower(host));
   out.most_per_key = o.most_per_key;
   const std::filesystem::path folder = std::filesystem::weakly_canonical(o.model);
   out.model_name = o.name.empty() ? folder.filename().string() : o.name;

@@ -108,6 +108,17 @@ std::string field_of(const HttpReply& reply, const std::string& name) {
   return "";
 }
 
+TEST(App, CompressedBodiesAreRefused) {
+  App app({.model_name = "demo"});
+  const auto status = [&](const std::string& coding) {
+    HttpRequest head{.method = "POST", .path = "/tokenize", .header = {{"content-encoding", coding}}};
+    HttpReply refusal;
+    return app.admits(head, refusal) ? 200 : refusal.status;
+  };
+  EXPECT_EQ(status("gzip"), 415);
+  EXPECT_NE(status("Identity"), 415);
+}
+
 TEST(App, AKeysSchemeHasNoCase) {
   App app({.keys = {"secret"}, .model_name = "demo"});
   const auto status = [&](const std::string& shown) {

@@ -177,6 +177,18 @@ def sigterm_drains(server_unused):
 
 
 @check
+def sigterm_while_loading_is_no_failure(server_unused):
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            port = os.path.join(folder, "port")
+            process = subprocess.Popen([BINARY, "serve", "--model", MODEL, "--port", "0", "--port-file", port], stderr=subprocess.DEVNULL)
+            while not os.path.exists(port) and process.poll() is None:
+                time.sleep(0.001)
+            process.terminate()
+            expect(process.wait(60) == 0, f"exit 0, got {process.returncode}")
+
+
+@check
 def streams_that_outlast_a_drain_are_told(server_unused):
     """An error and the end mark, where the time that SIGTERM leaves is too short."""
     with Server(BINARY, MODEL, "--drain-timeout", "0") as server:

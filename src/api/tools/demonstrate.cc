@@ -120,6 +120,7 @@ Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, 
   const bool graph = engine.impl().engine->visibility() == Visibility::kGraph;
   for (const std::string_view name : graph ? kShownOfGraph : kShownOfChain) {
     SLIP_TRY_(show_preset(engine, request, name, shows));
+    if (!out.text.empty()) continue;
     out.text = fmt::format("Scene {} ({}), {}, {:.1f} m/s: three cameras and the ego history in, the form out.\n\n", truth.seed,
                            sim::family_names()[truth.family], words(truth.intent), truth.v0_mps);
   }

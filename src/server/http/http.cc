@@ -23,6 +23,13 @@
 #include "server/http/mailbox.h"
 
 namespace slip::server {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return out;
+}
+
 namespace {
 
 namespace asio = boost::asio;
@@ -39,12 +46,6 @@ constexpr unsigned kChunkedVersion = 11;  // HTTP/1.1
 constexpr size_t kMostBuffered = size_t{64} << 10;
 constexpr std::chrono::milliseconds kPause{
     50};  // before another connection is taken, where there was nothing left for the one before
-
-std::string lower(std::string_view s) {
-  std::string out(s);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return out;
-}
 
 template <class Message>
 HttpRequest head_of(const Message& m) {
@@ -295,11 +296,9 @@ class Server final : public HttpServer {
     HttpRequest request = head_of(parser.get());
     const unsigned version = parser.get().version();
     HttpReply refusal;
-    if (const std::string wrong = wrong_in_head(request, parser.get().count(http::field::host)); !wrong.empty())
-      refusal = application_.error(400, wrong);
-    else if (application_.admits(request, refusal))
-      refusal.status = 0;
-    if (refusal.status != 0) {
+    const std::string wrong = wrong_in_head(request, parser.get().count(http::field::host));
+    if (!wrong.empty()) refusal = application_.error(400, wrong);
+    if (!wrong.empty() || !application_.admits(request, refusal)) {
       co_await write(stream, refusal, false, version, request.method == "HEAD");
       co_return co_await linger(stream);
     }

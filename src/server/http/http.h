@@ -26,6 +26,9 @@
 
 namespace slip::server {
 
+/// Capital letters of ASCII become small ones: names of fields, hosts and schemes have no case.
+std::string lower(std::string_view text);
+
 struct HttpRequest {
   std::string method, path, query;            // path: without the query, percent-decoding left to whoever needs it
   std::map<std::string, std::string> header;  // names in lower case
